@@ -35,6 +35,7 @@ pub mod claimed_slots;
 pub mod continue_as_new;
 pub mod cross_instance;
 pub mod deletion;
+pub mod due;
 pub mod executions;
 pub mod fences;
 pub mod filters;

@@ -1,7 +1,7 @@
 //! The test that the suite lists every check.
 
 /// The modules of the checks, with their sources.
-const MODULES: [(&str, &str); 49] = [
+const MODULES: [(&str, &str); 50] = [
     ("acquire", include_str!("acquire.rs")),
     ("activity_sessions", include_str!("activity_sessions.rs")),
     ("admission", include_str!("admission.rs")),
@@ -14,6 +14,7 @@ const MODULES: [(&str, &str); 49] = [
     ("continue_as_new", include_str!("continue_as_new.rs")),
     ("cross_instance", include_str!("cross_instance.rs")),
     ("deletion", include_str!("deletion.rs")),
+    ("due", include_str!("due.rs")),
     ("executions", include_str!("executions.rs")),
     ("fences", include_str!("fences.rs")),
     ("filters", include_str!("filters.rs")),

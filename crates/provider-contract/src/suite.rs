@@ -106,6 +106,14 @@ macro_rules! behaviour {
                 prunes_executions_in_steps,
                 prunes_executions_of_some_ids,
             }
+            due {
+                are_told_in_the_order_of_acquisitions,
+                come_with_all_of_their_messages,
+                come_without_messages_that_exceed_the_limit,
+                are_due_from_their_time_on,
+                say_if_an_acquisition_may_give_others,
+                are_those_of_registered_orchestrations,
+            }
             executions {
                 come_newest_first_with_their_ends,
                 come_in_pages,
@@ -550,7 +558,9 @@ macro_rules! behaviour {
                 is_fenced_off_by_the_status,
                 needs_a_registered_worker,
                 goes_with_other_turns_in_a_batch,
-                consumes_no_stored_message,
+                may_consume_the_messages_that_wait,
+                may_leave_messages_that_it_has_seen,
+                may_end_its_instance_with_messages,
                 may_send_the_ask_that_wakes_its_instance,
                 is_fenced_off_by_an_ask_that_is_there,
                 sends_no_ask_to_an_instance_that_is_awake,

@@ -124,13 +124,86 @@ pub async fn is_fenced_off_by_a_message(store: &Store) {
     let sleeping = asleep(&store, "a", &worker).await;
     let seq = store.deliver("a", event("go", "1")).await;
     assert!(is_fenced(&store, step(&sleeping, &worker)).await);
-    // It is of no use that the worker has seen the message.
-    let seen = TurnCommit {
-        seen: MessageSeq(seq.0 + 1),
-        ..step(&sleeping, &worker)
+    // A turn that consumes an earlier message does not slip past a later one.
+    store.deliver("a", event("go", "2")).await;
+    assert!(is_fenced(&store, consuming(&sleeping, &worker, &[seq], seq)).await);
+    let messages = store.acquire_one(&worker).await.messages.messages;
+    assert_eq!((messages.len(), messages[0].seq), (2, seq));
+}
+
+/// A waking turn of a worker that has seen the messages up to `seen`.
+fn consuming(instance: &AcquiredInstance, worker: &WorkerId, consumed: &[MessageSeq], seen: MessageSeq) -> TurnCommit {
+    TurnCommit {
+        consumed: consumed.to_vec(),
+        seen,
+        ..step(instance, worker)
+    }
+}
+
+/// The messages go with the turn. A later one makes the instance due again.
+pub async fn may_consume_the_messages_that_wait(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let sleeping = asleep(&store, "a", &worker).await;
+    let mut seqs = Vec::new();
+    for n in ["1", "2"] {
+        seqs.push(store.deliver("a", event("go", n)).await);
+    }
+    let turn = TurnCommit {
+        after: AfterTurn::Release { wake_at_ms: None },
+        ..consuming(&sleeping, &worker, &seqs, seqs[1])
     };
-    assert!(is_fenced(&store, seen).await);
-    assert_eq!(store.acquire_one(&worker).await.messages.messages[0].seq, seq);
+    assert_eq!(store.commit(turn).await, None);
+    assert_eq!(store.messages(sleeping.key).await, []);
+    store.assert_nothing_due(&worker).await;
+    let later = store.deliver("a", event("go", "3")).await;
+    let woken = store.acquire_one(&worker).await;
+    assert_eq!(woken.epoch, Epoch(sleeping.epoch.0 + 2));
+    assert_eq!(woken.messages.messages[0].seq, later);
+}
+
+/// A message that the code does not wait for stays, and does not make the instance due.
+pub async fn may_leave_messages_that_it_has_seen(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let sleeping = asleep(&store, "a", &worker).await;
+    let unwanted = store.deliver("a", event("later", "1")).await;
+    let wanted = store.deliver("a", event("go", "2")).await;
+    let turn = TurnCommit {
+        after: AfterTurn::Release { wake_at_ms: None },
+        ..consuming(&sleeping, &worker, &[wanted], wanted)
+    };
+    assert_eq!(store.commit(turn).await, None);
+    store.assert_nothing_due(&worker).await;
+    let left: Vec<MessageSeq> = store.messages(sleeping.key).await.iter().map(|m| m.seq).collect();
+    assert_eq!(left, [unwanted]);
+    // So may a turn that consumes none, as that of a timer does.
+    let again = AcquiredInstance {
+        epoch: Epoch(sleeping.epoch.0 + 1),
+        next_event_id: sleeping.next_event_id.next(),
+        ..sleeping
+    };
+    assert_eq!(store.commit(consuming(&again, &worker, &[], wanted)).await, None);
+}
+
+/// All of its messages go, also those that the turn did not consume (P6).
+pub async fn may_end_its_instance_with_messages(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    for (id, consumes) in [("a", true), ("b", false)] {
+        let sleeping = asleep(&store, id, &worker).await;
+        let first = store.deliver(id, event("go", "1")).await;
+        let last = store.deliver(id, event("later", "2")).await;
+        let turn = TurnCommit {
+            consumed: consumes.then_some(first).into_iter().collect(),
+            seen: last,
+            ..waking(end(&sleeping, &worker, None))
+        };
+        assert_eq!(store.commit(turn).await, None);
+        assert_eq!(store.status(id).await.status, Status::Completed);
+        assert_eq!(store.messages(sleeping.key).await, []);
+    }
+    assert_eq!(store.provider.release_worker(&worker).await, Ok(0));
 }
 
 /// By its own worker, too: the turn is not that of the acquired instance.
@@ -203,20 +276,6 @@ pub async fn goes_with_other_turns_in_a_batch(store: &Store) {
     let fenced: Vec<bool> = outcomes.iter().map(|outcome| *outcome == Outcome::Fenced).collect();
     assert_eq!(fenced, [false, true, false, false]);
     assert_eq!(store.provider.release_worker(&worker).await, Ok(3));
-}
-
-/// Such a turn is a defect of its caller.
-pub async fn consumes_no_stored_message(store: &Store) {
-    let store = store.first();
-    let worker = store.worker("w").await;
-    let sleeping = asleep(&store, "a", &worker).await;
-    let turn = TurnCommit {
-        consumed: vec![MessageSeq(1)],
-        seen: MessageSeq(1),
-        ..step(&sleeping, &worker)
-    };
-    let refused = store.try_batch(vec![Write::Turn(Box::new(turn))]).await;
-    assert_eq!(refused.expect_err("it is refused").kind, ProviderErrorKind::Internal);
 }
 
 /// A waking turn that sends an ask.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use perdure_engine::{EventRecord, ExecutionId};
 use perdure_provider::{
-    ExecutionSummary, Inbox, InstanceKey, InstanceStatus, Loaded, MessagePage, Outcome, PageLimit, Provider,
-    ProviderError, StreamChunk, StreamName, StreamPage, StreamRequest, Write,
+    Due, DueInstance, ExecutionSummary, Inbox, InstanceKey, InstanceStatus, Loaded, MessagePage, Outcome, PageLimit,
+    Provider, ProviderError, StreamChunk, StreamName, StreamPage, StreamRequest, Write,
 };
 
 use crate::codec::{self, TextCodec};
@@ -229,6 +229,22 @@ impl Inner {
         let names = self.memory.names(needs, store).await?;
         let mut values = Values::new();
         values::of_messages(key, &names.id(key), &mut page.messages, &names, &mut values);
+        codec::decode(&*self.codec, values).await
+    }
+
+    pub(crate) async fn decode_due(&self, store: &dyn Provider, due: &mut Due) -> Result<(), ProviderError> {
+        let mut needs = NeededIds::default();
+        for DueInstance { key, messages, .. } in &due.instances {
+            needs.instance(*key);
+            needs.messages(*key, messages.iter().flatten());
+        }
+        let names = self.memory.names(needs, store).await?;
+        let mut values = Values::new();
+        for DueInstance { key, messages, .. } in &mut due.instances {
+            if let Some(messages) = messages {
+                values::of_messages(*key, &names.id(*key), messages, &names, &mut values);
+            }
+        }
         codec::decode(&*self.codec, values).await
     }
 

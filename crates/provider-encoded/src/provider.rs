@@ -8,13 +8,13 @@ use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, AnswerListener, AskName, AskState, ChangeListener, CheckRequest, Checked,
-    CommitDone, Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey,
-    InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
-    Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind,
-    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings,
-    ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo,
-    StreamName, StreamPage, StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange,
-    TextPage, TextRequest, Worker, WorkerId, Write,
+    CommitDone, Due, DueRequest, Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage,
+    Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError,
+    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, QueueDeletion, QueueInfo,
+    QueueSettings, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState,
+    StreamInfo, StreamName, StreamPage, StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest,
+    TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -223,6 +223,16 @@ impl Provider for Encoded {
             self.inner.memory.note(instance.key, &instance.id);
         }
         Ok(acquired)
+    }
+
+    async fn due(&self, request: DueRequest) -> Result<Due, ProviderError> {
+        let (store, inner) = self.parts();
+        self.run(async move {
+            let mut due = store.due(request).await?;
+            inner.decode_due(&*store, &mut due).await?;
+            Ok(due)
+        })
+        .await
     }
 
     async fn set_queue(&self, name: String, settings: QueueSettings) -> Result<bool, ProviderError> {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use perdure_engine::{Bug, EventId, EventRecord, MessageSeq, is_planted};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredInstance, EntryKey, Epoch, InstanceKey, Load, LoadOne, Loaded, MessagePage,
-    OPEN_VERSION, PageLimit, Settled, WorkerId,
+    Acquire, Acquired, AcquiredInstance, Due, DueInstance, DueRequest, EntryKey, Epoch, InstanceKey, Load, LoadOne,
+    Loaded, MessagePage, OPEN_VERSION, PageLimit, Settled, WorkerId,
 };
 
 use crate::admission::{self, Taker};
@@ -22,21 +22,8 @@ pub(crate) fn acquire(tables: &mut Tables, request: &Acquire) -> Acquired {
     if !worker::is_registered(tables, &request.worker) {
         return acquired;
     }
-    let registered = request.registered.iter();
-    let registered: BTreeSet<_> = registered.map(|(name, version)| (&**name, &**version)).collect();
-    let mut due = Vec::new();
-    for ((wake_at_ms, key), ()) in tables.indexes.due.iter() {
-        let row = tables.instance(*key).expect("an entry of an index has its row");
-        if !registered.contains(&(&*row.name, &*row.version)) {
-            continue;
-        }
-        if *wake_at_ms > tables.now_ms {
-            acquired.next_wake_at_ms = Some(*wake_at_ms);
-            break;
-        }
-        due.push((Reverse(row.priority), *wake_at_ms, *key));
-    }
-    due.sort_unstable();
+    let (mut due, next_wake_at_ms) = find_due(tables, &request.registered);
+    acquired.next_wake_at_ms = next_wake_at_ms;
     let sizes: Vec<usize> = due
         .iter()
         .take(request.limit.rows)
@@ -61,6 +48,49 @@ pub(crate) fn acquire(tables: &mut Tables, request: &Acquire) -> Acquired {
     let mut taker = FromQueues { request, acquired };
     admission::admit(tables, &mut taker);
     taker.acquired
+}
+
+/// Returns the instances that are due, with their messages.
+pub(crate) fn due(tables: &Tables, request: &DueRequest) -> Due {
+    let (due, next_wake_at_ms) = find_due(tables, &request.registered);
+    let told = |(_, _, key): (_, _, InstanceKey)| {
+        let row = tables.instance(key).expect("it is due");
+        let page = inbox::of_instance(tables, key, None, request.messages);
+        DueInstance {
+            key,
+            epoch: row.epoch,
+            next_event_id: row.next_event_id,
+            messages: page.is_whole().then_some(page.messages),
+        }
+    };
+    Due {
+        has_others: due.len() > request.rows || queues::any_waits(tables),
+        instances: due.into_iter().take(request.rows).map(told).collect(),
+        next_wake_at_ms,
+        now_ms: tables.now_ms,
+    }
+}
+
+/// Priority, time and key of an instance that is due, in the order of acquisitions.
+type DueEntry = (Reverse<i32>, i64, InstanceKey);
+
+/// Returns the registered instances that are due, in order, and the time at which the next one is.
+fn find_due(tables: &Tables, registered: &[(String, String)]) -> (Vec<DueEntry>, Option<i64>) {
+    let registered: BTreeSet<_> = registered.iter().map(|(name, version)| (&**name, &**version)).collect();
+    let (mut due, mut next_wake_at_ms) = (Vec::new(), None);
+    for ((wake_at_ms, key), ()) in tables.indexes.due.iter() {
+        let row = tables.instance(*key).expect("an entry of an index has its row");
+        if !registered.contains(&(&*row.name, &*row.version)) {
+            continue;
+        }
+        if *wake_at_ms > tables.now_ms {
+            next_wake_at_ms = Some(*wake_at_ms);
+            break;
+        }
+        due.push((Reverse(row.priority), *wake_at_ms, *key));
+    }
+    due.sort_unstable();
+    (due, next_wake_at_ms)
 }
 
 /// A request that takes instances out of the line.

@@ -7,13 +7,13 @@ use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, AskName, AskState, Change, ChangeListener, CheckRequest, Checked, CommitDone,
-    Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey,
-    InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
-    Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo,
-    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings, ReleaseMost,
-    ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage,
-    StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
-    WorkerId, Write,
+    Due, DueRequest, Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection,
+    InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched,
+    NewWorker, Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError,
+    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings,
+    ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo,
+    StreamName, StreamPage, StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange,
+    TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -187,6 +187,10 @@ impl Provider for MemoryProvider {
 
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
         self.call(|tables| acquire::acquire(tables, &request))
+    }
+
+    async fn due(&self, request: DueRequest) -> Result<Due, ProviderError> {
+        self.call(|tables| acquire::due(tables, &request))
     }
 
     async fn set_queue(&self, name: String, settings: QueueSettings) -> Result<bool, ProviderError> {

@@ -55,6 +55,7 @@ macro_rules! classes {
         )
     };
 }
+pub(crate) use classes;
 
 /// Measures the first page of an instance's history, and the messages and heartbeats that are read with it. `$row` has
 /// the key, the execution and the number of unread messages of the instance.
@@ -204,9 +205,8 @@ pub(crate) struct Registered<'r> {
 }
 
 impl<'r> Registered<'r> {
-    fn of(request: &'r Acquire) -> Self {
-        let (names, versions) = request
-            .registered
+    pub(crate) fn of(registered: &'r [(String, String)]) -> Self {
+        let (names, versions) = registered
             .iter()
             .map(|(name, version)| (encode(name), encode(version)))
             .unzip();
@@ -258,7 +258,7 @@ pub(crate) async fn answer_if_nothing_due(
     connection: &Connection,
     request: &Acquire,
 ) -> Result<Option<Acquired>, Failure> {
-    let registered = Registered::of(request);
+    let registered = Registered::of(&request.registered);
     let now = P::MaybeInt(connection.from.clock_ms());
     let next = registered.next(now, P::Text(&request.worker.0));
     let row = connection.query_one(next.sql, &next.params).await?;
@@ -268,7 +268,7 @@ pub(crate) async fn answer_if_nothing_due(
 }
 
 pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<Acquired, Failure> {
-    let registered = Registered::of(request);
+    let registered = Registered::of(&request.registered);
     let owner = P::Text(&request.worker.0);
     let limit = |limit: usize| P::Int(integer(limit as u64));
     let take = query!(
@@ -541,6 +541,6 @@ fn read_events(one: &LoadOne, rows: &[&Row], page: PageLimit) -> Result<Vec<Even
     Ok(events)
 }
 
-fn read_messages(rows: &[&Row]) -> Result<Vec<Message>, Failure> {
+pub(crate) fn read_messages(rows: &[&Row]) -> Result<Vec<Message>, Failure> {
     rows.iter().map(|row| message(row)).collect()
 }

@@ -27,6 +27,7 @@ mod change_notifier;
 mod connection;
 mod deletion;
 mod drive;
+mod due;
 mod early_wake;
 mod error;
 mod executions;

@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, AnswerListener, AskName, AskState, Change, ChangeListener, CheckRequest, Checked,
-    CommitDone, Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey,
-    InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
-    Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
-    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings, ReleaseMost,
-    ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage,
-    StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
-    WorkerId, Write,
+    CommitDone, Due, DueRequest, Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage,
+    Mismatched, NewWorker, Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError,
+    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, QueueDeletion, QueueInfo,
+    QueueSettings, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState,
+    StreamInfo, StreamName, StreamPage, StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest,
+    TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -30,7 +30,7 @@ use crate::error::Failure;
 use crate::options::{BATCH_WRITES_MAX, CLOSING_MAX, PostgresOptions};
 use crate::writer::{self, Batch};
 use crate::{
-    acquire, asks, deletion, drive, executions, footprint, history, inbox, inspection, integrity, listing, logs,
+    acquire, asks, deletion, drive, due, executions, footprint, history, inbox, inspection, integrity, listing, logs,
     open_work, opening, overdue, queues, state, stats, status, streams, suspicion, takeovers, tasks, texts, worker,
     write,
 };
@@ -264,6 +264,11 @@ impl Provider for PostgresProvider {
             Box::pin(async move { acquire::acquire(session, &request).await })
         })
         .await
+    }
+
+    async fn due(&self, request: DueRequest) -> Result<Due, ProviderError> {
+        self.read(move |connection| Box::pin(async move { due::due(connection, &request).await }))
+            .await
     }
 
     async fn set_queue(&self, name: String, settings: QueueSettings) -> Result<bool, ProviderError> {

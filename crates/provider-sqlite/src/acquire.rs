@@ -11,8 +11,8 @@ use std::cmp::Reverse;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageSeq};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, Load, LoadOne, Loaded, MessagePage, OPEN_VERSION,
-    PageLimit, Settled, Suspicion,
+    Acquire, Acquired, AcquiredInstance, Due, DueInstance, DueRequest, Epoch, InstanceKey, Load, LoadOne, Loaded,
+    MessagePage, OPEN_VERSION, PageLimit, Settled, Suspicion,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -25,7 +25,7 @@ use crate::{history, inbox, queues};
 
 /// A due instance, in the order in which instances are acquired.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct DueInstance {
+struct DueRow {
     priority: Reverse<i64>,
     wake_at_ms: i64,
     key: i64,
@@ -35,7 +35,7 @@ struct DueInstance {
 
 /// The instances that a request may acquire, with the bytes to load for each.
 pub(crate) struct Found {
-    due: Vec<(DueInstance, usize)>,
+    due: Vec<(DueRow, usize)>,
     next_wake_at_ms: Option<i64>,
     now_ms: i64,
     queues: FoundQueues,
@@ -59,17 +59,8 @@ impl Found {
 
 /// Looks for due instances. This takes no lock: it runs on a reader's connection.
 pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> Result<Found, Failure> {
-    let mut registered = request.registered.clone();
-    registered.sort_unstable();
-    registered.dedup();
-    let mut due = Vec::new();
-    let mut next_wake_at_ms = None;
     let limit = request.limit;
-    for (name, version) in &registered {
-        let search = Search { name, version, now_ms };
-        search.collect(connection, limit.rows, &mut due, &mut next_wake_at_ms)?;
-    }
-    due.sort_unstable();
+    let (due, mut next_wake_at_ms) = find_due(connection, &request.registered, limit.rows, now_ms)?;
     let queues = admission::find(connection, request, now_ms)?;
     if let Some(at_ms) = queues.next_at_ms() {
         earliest(&mut next_wake_at_ms, at_ms);
@@ -94,6 +85,73 @@ pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> R
         now_ms,
         queues,
     })
+}
+
+/// Selects whether an instance or an attempt of any queue waits for a slot, behind its key, or for its start time.
+const WAITS: &str = "SELECT EXISTS (SELECT 1 FROM queue_places INDEXED BY queue_places_line WHERE place = 0)
+   OR EXISTS (SELECT 1 FROM queue_places INDEXED BY queue_places_held_sorts WHERE place = 1)
+   OR EXISTS (SELECT 1 FROM queue_places INDEXED BY queue_places_delayed WHERE place = 3)";
+
+/// Returns the instances that are due, with their messages.
+pub(crate) fn due(connection: &Connection, request: &DueRequest, now_ms: i64) -> Result<Due, Failure> {
+    let (rows, next_wake_at_ms) = find_due(connection, &request.registered, request.rows, now_ms)?;
+    let mut has_others = rows.len() > request.rows;
+    if !has_others {
+        has_others = connection.prepare_cached(WAITS)?.query_row([], |row| row.get(0))?;
+    }
+    let mut instances = Vec::with_capacity(rows.len());
+    for row in rows.iter().take(request.rows) {
+        instances.extend(read_due(connection, row.key, request.messages)?);
+    }
+    Ok(Due {
+        instances,
+        has_others,
+        next_wake_at_ms,
+        now_ms,
+    })
+}
+
+/// Returns an instance that is due. `None`: it is no longer.
+fn read_due(connection: &Connection, key: i64, page: PageLimit) -> Result<Option<DueInstance>, Failure> {
+    let row = connection
+        .prepare_cached("SELECT epoch, next_event_id FROM instances WHERE key = ?1 AND wake_at IS NOT NULL")?
+        .query_row([key], |row| Ok((number(row, 0), number(row, 1))))
+        .optional()?;
+    let Some((epoch, next_event_id)) = row else {
+        return Ok(None);
+    };
+    let messages = match inbox::of_instance(connection, InstanceKey(key), None, page) {
+        Ok(page) => page.is_whole().then_some(page.messages),
+        // The load that reads this row reports it.
+        Err(failure) if failure.is_undecodable() => None,
+        Err(failure) => return Err(failure),
+    };
+    Ok(Some(DueInstance {
+        key: InstanceKey(key),
+        epoch: Epoch(epoch?),
+        next_event_id: EventId(next_event_id?),
+        messages,
+    }))
+}
+
+/// Returns the registered instances that are due, in order, at most `limit + 1` of each priority, and the time at which
+/// the next one is.
+fn find_due(
+    connection: &Connection,
+    registered: &[(String, String)],
+    limit: usize,
+    now_ms: i64,
+) -> Result<(Vec<DueRow>, Option<i64>), Failure> {
+    let mut registered = registered.to_vec();
+    registered.sort_unstable();
+    registered.dedup();
+    let (mut due, mut next_wake_at_ms) = (Vec::new(), None);
+    for (name, version) in &registered {
+        let search = Search { name, version, now_ms };
+        search.collect(connection, limit, &mut due, &mut next_wake_at_ms)?;
+    }
+    due.sort_unstable();
+    Ok((due, next_wake_at_ms))
 }
 
 /// Returns the bytes of the first page of an instance's history, and of the messages and heartbeats that are read with
@@ -191,7 +249,7 @@ impl Search<'_> {
         &self,
         connection: &Connection,
         limit: usize,
-        due: &mut Vec<DueInstance>,
+        due: &mut Vec<DueRow>,
         next_wake_at_ms: &mut Option<i64>,
     ) -> Result<(), Failure> {
         let mut priorities = connection.prepare_cached(
@@ -216,7 +274,7 @@ impl Search<'_> {
                     earliest(next_wake_at_ms, wake_at_ms);
                     break;
                 }
-                due.push(DueInstance {
+                due.push(DueRow {
                     priority: Reverse(priority),
                     wake_at_ms,
                     key,

@@ -9,12 +9,12 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, AskName, AskState, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
-    ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
-    ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
-    OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
-    PruneRequest, Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings, ReleaseMost, ReleasedMost,
-    Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage,
+    Acquire, Acquired, AcquiredTasks, AskName, AskState, ChangeListener, CheckRequest, Checked, CommitDone, Due,
+    DueRequest, Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey,
+    InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
+    Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
+    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings, ReleaseMost,
+    ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage,
     StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
     WorkerId, Write,
 };
@@ -286,6 +286,12 @@ impl Provider for SqliteProvider {
             return Ok(found.into_nothing());
         }
         self.write(move |session| acquire::claim(session, &request, &found))
+            .await
+    }
+
+    async fn due(&self, request: DueRequest) -> Result<Due, ProviderError> {
+        let now_ms = self.shared.clock.now_ms();
+        self.read(move |connection| acquire::due(connection, &request, now_ms))
             .await
     }
 

@@ -179,8 +179,7 @@ impl TurnCommit {
     /// # Errors
     ///
     /// The event ids have a gap, the terminal event is not the last one, not the only one or does not fit `after`, the
-    /// turn consumed a message that its worker has not seen, it wakes its instance and consumed a message, or it sends
-    /// an ask and wakes no instance.
+    /// turn consumed a message that its worker has not seen, or it sends an ask and wakes no instance.
     pub fn check(&self) -> Result<EventId, BadWrite> {
         let refuse = |what: String| Err(BadWrite::Turn { key: self.key, what });
         let mut next = self.next_event_id;
@@ -215,9 +214,6 @@ impl TurnCommit {
         }
         if self.consumed.iter().any(|seq| *seq > self.seen) {
             return refuse("consumed a message that its worker has not seen".into());
-        }
-        if self.wakes && !self.consumed.is_empty() {
-            return refuse("wakes its instance and consumed a message, which would have woken it".into());
         }
         if self.asked.is_some() && !self.wakes {
             return refuse("sends an ask, and does not wake its instance".into());

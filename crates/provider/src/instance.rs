@@ -165,6 +165,43 @@ impl Acquired {
     }
 }
 
+/// A question for the instances that are due. Nothing is acquired.
+#[derive(Clone, Debug)]
+pub struct DueRequest {
+    /// Names and versions of orchestrations that the worker can run.
+    pub registered: Vec<(String, String)>,
+    /// Most instances to tell of.
+    pub rows: usize,
+    /// Most messages of each instance.
+    pub messages: PageLimit,
+}
+
+/// The answer to a question for the instances that are due.
+#[derive(Clone, Debug, Default)]
+pub struct Due {
+    /// The first instances that a request for work would acquire, in its order.
+    pub instances: Vec<DueInstance>,
+    /// True if a request for work may acquire others, too: more are due, or instances are in line for a slot.
+    pub has_others: bool,
+    /// The time at which the next instance is due that is not due yet, ms since 1970.
+    pub next_wake_at_ms: Option<i64>,
+    /// The time of the store's clock, ms since 1970.
+    pub now_ms: i64,
+}
+
+/// An instance that is due and has no owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueInstance {
+    /// The store's name of the instance.
+    pub key: InstanceKey,
+    /// The epoch of its last acquisition.
+    pub epoch: Epoch,
+    /// The id of the next event of its history.
+    pub next_event_id: EventId,
+    /// All messages that wait for it, in order; `None`: they exceed the limit, or cannot be read.
+    pub messages: Option<Vec<Message>>,
+}
+
 /// A request to resume instances of an orchestration that are suspended because code other than the current code did
 /// not fit their history.
 #[derive(Clone, Debug)]
@@ -202,6 +239,14 @@ pub struct MessagePage {
     pub more_up_to: Option<MessageSeq>,
     /// True if some of the others are not mail. The page is to be read again when these messages were consumed.
     pub more_settled: bool,
+}
+
+impl MessagePage {
+    /// Returns true if no other messages wait.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.more_up_to.is_none() && !self.more_settled
+    }
 }
 
 /// The position up to which a worker has read the messages for its instances, in the store's own form. The default

@@ -58,8 +58,8 @@
 //!   the instance is deleted or replaced.
 //! - **P20** A turn that [wakes](TurnCommit::wakes) its instance acquires it in the same commit, due or not: the epoch
 //!   rises by one, and what the turn does not release is its worker's. It is fenced off, and changes nothing, unless
-//!   the instance is `Running`, has no owner and no message, was acquired last in the epoch before, and the worker is
-//!   registered.
+//!   the instance is `Running`, has no owner and no message that the worker has not [seen](TurnCommit::seen), was
+//!   acquired last in the epoch before, and the worker is registered.
 //! - **P21** A [`StartWithMessage`] is a start, and then a message, in one commit. A start whose id is in use changes
 //!   nothing. The outcome is that of the message, or [`NoQueue`](Outcome::NoQueue) if that leaves no receiver. The
 //!   message may be an ask, and one that the receiver has already starts nothing, unless it [may be sent
@@ -150,8 +150,8 @@ pub use housekeeping::{
 };
 pub use inspection::Inspection;
 pub use instance::{
-    Acquire, Acquired, AcquiredInstance, Epoch, Inbox, InboxPosition, InstanceKey, InstanceStatus, Load, LoadOne,
-    Loaded, MessagePage, Mismatched, ResumeMismatched, Revoked, Status,
+    Acquire, Acquired, AcquiredInstance, Due, DueInstance, DueRequest, Epoch, Inbox, InboxPosition, InstanceKey,
+    InstanceStatus, Load, LoadOne, Loaded, MessagePage, Mismatched, ResumeMismatched, Revoked, Status,
 };
 pub use integrity::{
     AttemptFacts, CHECK_EVENTS_MAX, CHECK_FINDINGS_MAX, CHECK_INSTANCES_MAX, CheckRequest, Checked, EventFacts,

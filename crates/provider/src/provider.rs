@@ -7,13 +7,14 @@ use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 
 use crate::{
-    Acquire, Acquired, AcquiredTasks, AskName, AskState, Change, CheckRequest, Checked, Epoch, ExecutionSummary,
-    ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest,
-    Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest,
-    OverdueWork, PageLimit, ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
-    QueueDeletion, QueueInfo, QueueSettings, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest,
-    StoreStats, StoredState, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState, TakenOver, Takeover,
-    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, AskName, AskState, Change, CheckRequest, Checked, Due, DueRequest, Epoch,
+    ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
+    ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
+    Outcome, OverdueRequest, OverdueWork, PageLimit, ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest,
+    Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings, ReleaseMost, ReleasedMost, Renewal,
+    ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage, StreamRequest,
+    StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId,
+    Write,
 };
 
 /// The callback that receives the result of a batch: its outcomes once the batch is durable, or the error if it was not
@@ -113,6 +114,10 @@ pub trait Provider: Send + Sync + 'static {
     /// Acquires due instances, and instances in line for a slot if there is room left (P3, P4, P24). Only their rows
     /// are read: the caller is to [load](Self::load) the rest.
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError>;
+
+    /// Returns the instances that are due, with their messages, and acquires none. A worker that has kept the generator
+    /// of one can run its turn at once: the turn [acquires](crate::TurnCommit::wakes) the instance (P20).
+    async fn due(&self, request: DueRequest) -> Result<Due, ProviderError>;
 
     /// Sets the limits of a queue, and makes the queue if there is none (P24). Returns false if it would be more than
     /// [`QUEUES_MAX`](crate::QUEUES_MAX) queues. The limits hold for each admission from then on; instances that have a

@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 
 use crate::{
-    Acquire, Acquired, AcquiredTasks, AskName, AskState, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
-    ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
-    ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
-    OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest,
-    Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings, ReleaseMost, ReleasedMost, Renewal,
-    ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage, StreamRequest,
-    StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId,
-    Write,
+    Acquire, Acquired, AcquiredTasks, AskName, AskState, ChangeListener, CheckRequest, Checked, CommitDone, Due,
+    DueRequest, Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey,
+    InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
+    Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions,
+    PruneRequest, Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings, ReleaseMost, ReleasedMost,
+    Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage,
+    StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
+    WorkerId, Write,
 };
 
 /// A call of the inner provider that has not begun.
@@ -93,6 +93,7 @@ wrapper! {
     take_over_expired_workers(report: &str) -> TakenOver;
     release_most(request: ReleaseMost) -> ReleasedMost;
     acquire(request: Acquire) -> Acquired;
+    due(request: DueRequest) -> Due;
     set_queue(name: String, settings: QueueSettings) -> bool;
     delete_queue(name: String) -> QueueDeletion;
     queues(name: Option<String>) -> Vec<QueueInfo>;

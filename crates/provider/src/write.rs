@@ -290,7 +290,7 @@ pub struct TurnCommit {
     /// True if a client waits for the result of the turn: the answer then holds the status after it.
     pub tell_status: bool,
     /// True if the turn acquires its instance, which sleeps in the store (P20). `epoch` is the one after that of its
-    /// last acquisition, and the turn consumes no message of the store.
+    /// last acquisition.
     pub wakes: bool,
     /// Id of the ask that wakes the instance, if one does (P22). It is sent by the turn, which is fenced off if the
     /// instance has an ask of that id.

@@ -75,10 +75,11 @@ pub(super) fn commit(
 
 /// Acquires the instance of a turn that wakes it (P20). Returns false if the turn is fenced off.
 fn wake(tables: &mut Tables, turn: &TurnCommit) -> bool {
+    let has_unseen = tables.messages_after(turn.key, turn.seen).next().is_some();
     let is_asleep = |row: &InstanceRow| {
         row.status == Status::Running
             && row.owner.is_none()
-            && (row.unread == 0 || is_planted(Bug::WakePastMessage))
+            && (!has_unseen || is_planted(Bug::WakePastMessage))
             && row.epoch.0 + 1 == turn.epoch.0
             && (row.execution, row.next_event_id) == (turn.execution, turn.next_event_id)
     };

@@ -109,7 +109,7 @@ const WAKING: &str = moved!(
     concat!(
         "(NOT t.wakes AND ",
         owned!(),
-        " OR t.wakes AND i.owner IS NULL AND i.status = 'Running' AND i.unread = 0 AND i.epoch = t.epoch - 1
+        " OR t.wakes AND i.owner IS NULL AND i.status = 'Running' AND i.message_seq <= t.seen AND i.epoch = t.epoch - 1
     AND t.owner IN (SELECT id FROM registered)
     AND NOT EXISTS (SELECT FROM {schema}.asks d WHERE d.instance_key = ANY (ARRAY[t.key]) AND d.id = t.asked))"
     ),

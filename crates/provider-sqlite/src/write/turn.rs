@@ -78,9 +78,10 @@ fn wake(session: &Session<'_>, turn: &TurnCommit) -> Result<bool, Failure> {
     let acquired = named!(
         session.execute,
         "UPDATE instances SET owner = $owner, epoch = $epoch, wake_at = NULL
-         WHERE key = $key AND owner IS NULL AND status = 'Running' AND unread = 0 AND epoch = $epoch - 1
+         WHERE key = $key AND owner IS NULL AND status = 'Running' AND epoch = $epoch - 1
            AND execution = $execution AND next_event_id = $first
            AND EXISTS (SELECT 1 FROM workers WHERE id = $owner)
+           AND NOT EXISTS (SELECT 1 FROM messages WHERE instance_key = $key AND seq > $seen)
            AND NOT EXISTS (SELECT 1 FROM asks WHERE instance_key = $key AND id = $asked)",
         {
             key: turn.key.0,
@@ -88,6 +89,7 @@ fn wake(session: &Session<'_>, turn: &TurnCommit) -> Result<bool, Failure> {
             epoch: integer(turn.epoch.0),
             execution: integer(turn.execution.0),
             first: integer(turn.next_event_id.0),
+            seen: integer(turn.seen.0),
             asked: turn.asked,
         }
     )?;

@@ -265,7 +265,7 @@ impl WitnessState {
         }
     }
 
-    /// S8, S9: the turn acquires an instance that no worker owned. Notes the message that it was handed.
+    /// S8, S9: the turn acquires an instance that no worker owned. Notes the message that was handed over.
     fn woken(&mut self, seen: &KnownInstance, turn: &TurnCommit) {
         if seen.owner.is_some() || turn.epoch.0 != seen.epoch.0 + 1 {
             self.violations.push(format!(
@@ -279,10 +279,12 @@ impl WitnessState {
             ..seen.clone()
         };
         self.check_fence(&acquired, turn);
-        // The message has no number in the store. It comes after those that were sent to the instance before.
+        // A message that was handed over has no number in the store. It comes after those that the instance was sent
+        // before.
         let before = self.messages.values().filter(|(key, _)| *key == turn.key);
         let last = before.map(|(_, seq)| *seq).max().unwrap_or(MessageSeq(0));
-        for event in &turn.events {
+        let is_handed_over = turn.consumed.is_empty();
+        for event in turn.events.iter().filter(|_| is_handed_over) {
             if let Ok(Event::Delivery(DeliveryEvent::MessageReceived { payload, .. })) = event.clone().into_event()
                 && let Some(number) = payload.and_then(|number| number.parse().ok())
             {

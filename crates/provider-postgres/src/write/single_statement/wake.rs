@@ -33,11 +33,20 @@ struct Shape {
     asks: bool,
     /// True if it sets a value of the state.
     sets: bool,
+    /// True if it consumes messages.
+    consumes: bool,
 }
 
-/// The parameters of an ask, and those of a value of the state.
+/// The parameters of an ask, those of a value of the state, and those of consumed messages.
 const ASK_PARAMS: [&str; 4] = ["asked", "outcome", "answer", "kept"];
 const STATE_PARAMS: [&str; 2] = ["state_name", "state_value"];
+const MESSAGE_PARAMS: [&str; 2] = ["consumed", "seen"];
+
+/// An instance that ends needs none of its messages (P6).
+const CONSUMED: &str = ", consumed AS (
+  DELETE FROM {schema}.messages
+  WHERE instance_key = $key AND ($ends OR seq = ANY ($consumed::bigint[])) AND EXISTS (SELECT FROM moved)
+)";
 
 /// The ask is in no row yet. Its answer, if it has one, is the next one of the instance.
 const ASKED: &str = ", asked AS (
@@ -73,22 +82,34 @@ impl Shape {
             events: turn.events.len(),
             asks: turn.asked.is_some(),
             sets,
+            consumes: !turn.consumed.is_empty(),
         })
     }
 
     /// Yields all shapes, in the order of their places.
     fn all() -> impl Iterator<Item = Self> {
         (1..=EVENTS_MAX).flat_map(|events| {
-            [(false, false), (false, true), (true, false), (true, true)].map(|(asks, sets)| Self { events, asks, sets })
+            (0..8).map(move |flags| Self {
+                events,
+                asks: flags & 4 != 0,
+                sets: flags & 2 != 0,
+                consumes: flags & 1 != 0,
+            })
         })
     }
 
     fn place(self) -> usize {
-        4 * (self.events - 1) + 2 * usize::from(self.asks) + usize::from(self.sets)
+        let flags = [self.asks, self.sets, self.consumes];
+        8 * (self.events - 1) + flags.iter().fold(0, |place, flag| 2 * place + usize::from(*flag))
     }
 
     fn statement(self) -> String {
-        let Self { events, asks, sets } = self;
+        let Self {
+            events,
+            asks,
+            sets,
+            consumes,
+        } = self;
         let (marked, rows) = (marks::leaving("FROM moved"), values::rows(events));
         let (unknown, asked) = if asks {
             let unknown = "
@@ -102,17 +123,24 @@ impl Shape {
         } else {
             ("", "")
         };
+        // Without messages to consume, no message may wait that would have to be dropped at the end.
+        let (read, counted, consumed) = if consumes {
+            let counted = "unread = CASE WHEN $ends THEN 0 ELSE unread - cardinality($consumed::bigint[]) END,";
+            ("message_seq <= $seen", counted, CONSUMED)
+        } else {
+            ("unread = 0", "", "")
+        };
         let sql = format!(
             "WITH registered AS MATERIALIZED (
   SELECT id FROM {{schema}}.workers WHERE id = $owner FOR KEY SHARE
 ), moved AS (
   UPDATE {{schema}}.instances SET epoch = $epoch, next_event_id = $next, turns = turns + 1, updated_at = $time,
     status = $status, owner = CASE WHEN $keeps THEN $owner END, wake_at = $wake_at, suspicion = 0, probation = 0,
-    report = NULL, mismatched_code = NULL, open_work = $open_work, {raised}
+    report = NULL, mismatched_code = NULL, open_work = $open_work, {raised}{counted}
     custom_status = CASE WHEN $has_custom_status THEN $custom_status ELSE custom_status END,
     custom_status_version = custom_status_version + $has_custom_status::int,
     completed_at = CASE WHEN $ends THEN $time END
-  WHERE key = $key AND owner IS NULL AND status = 'Running' AND unread = 0 AND epoch = $epoch - 1
+  WHERE key = $key AND owner IS NULL AND status = 'Running' AND {read} AND epoch = $epoch - 1
     AND execution = $execution AND next_event_id = $first AND (parent_key IS NULL OR NOT $ends)
     AND EXISTS (SELECT FROM registered){unknown}
   RETURNING {STATUS_COLUMNS}key, execution
@@ -121,13 +149,18 @@ impl Shape {
 ), appended AS (
   INSERT INTO {{schema}}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
   SELECT moved.key, moved.execution, e.* FROM moved CROSS JOIN (VALUES {rows}) AS e
-){asked}{changed}
+){asked}{changed}{consumed}
 SELECT {STATUS_COLUMNS}key FROM moved"
         );
         let statement = SqlBuilder::new('$', &sql).params(Params::NAMES);
         let statement = if asks { statement.params(&ASK_PARAMS) } else { statement };
         let statement = if sets {
             statement.params(&STATE_PARAMS)
+        } else {
+            statement
+        };
+        let statement = if consumes {
+            statement.params(&MESSAGE_PARAMS)
         } else {
             statement
         };
@@ -161,6 +194,10 @@ impl<'w> Wake<'w> {
             .state
             .first()
             .map(|set| (encode(set.name()), set.value().map(encode)));
+        let consumed: Vec<i64> = turn.consumed.iter().map(|seq| integer(seq.0)).collect();
+        let messages = shape
+            .consumes
+            .then(|| [P::Ints(&consumed), P::Int(integer(turn.seen.0))]);
         let events: Vec<Stored<'_>> = turn.events.iter().map(Stored::of).collect();
         let params = Params {
             key: P::Int(turn.key.0),
@@ -186,6 +223,7 @@ impl<'w> Wake<'w> {
                 set.iter()
                     .flat_map(|(name, value)| [P::Text(name), P::MaybeText(value.as_deref())]),
             )
+            .chain(messages.into_iter().flatten())
             .chain(events.iter().flat_map(Stored::params))
             .collect();
         let rows = connection.query(&WRITTEN[shape.place()], &params).await?;

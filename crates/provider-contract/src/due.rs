@@ -1,0 +1,149 @@
+//! Instances that are due, which a question tells of and does not acquire.
+
+use perdure_engine::MessageSeq;
+use perdure_provider::{AcquiredInstance, Due, DueInstance, DueRequest, NewInstance, PageLimit, WorkerId};
+
+use crate::queues::{queued, set, slots};
+use crate::store::{Handle, NAME, START_MS, Store, VERSION, event, instance, release};
+
+/// Asks for at most `rows` instances, with at most `messages` messages each.
+async fn due(store: &Handle<'_>, rows: usize, messages: usize) -> Due {
+    let request = DueRequest {
+        registered: vec![(NAME.to_owned(), VERSION.to_owned())],
+        rows,
+        messages: PageLimit::rows(messages),
+    };
+    store.provider.due(request).await.expect("the store answers")
+}
+
+async fn keys_of(store: &Handle<'_>, rows: usize) -> Vec<i64> {
+    let due = due(store, rows, 10).await;
+    due.instances.iter().map(|instance| instance.key.0).collect()
+}
+
+/// Returns an instance that sleeps until a time, as its last worker knew it.
+async fn asleep(store: &Handle<'_>, id: &str, worker: &WorkerId, until_ms: Option<i64>) -> AcquiredInstance {
+    let owned = store.owned(id, worker).await;
+    store.commit(release(&owned, worker, until_ms)).await;
+    owned
+}
+
+/// The highest priority comes first, then the instance that has been due longest.
+pub async fn are_told_in_the_order_of_acquisitions(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let mut keys = Vec::new();
+    for (id, priority) in [("a", 0), ("b", 5), ("c", 5)] {
+        let new = NewInstance {
+            priority,
+            ..instance(id)
+        };
+        keys.push(store.start(new).await.0);
+        store.clock.advance(1);
+    }
+    let in_order = [keys[1], keys[2], keys[0]];
+    assert_eq!(keys_of(&store, 10).await, in_order);
+    assert_eq!(keys_of(&store, 2).await, in_order[..2]);
+    let acquired = store.acquire(&worker).await;
+    assert_eq!(
+        acquired.instances.iter().map(|one| one.key.0).collect::<Vec<_>>(),
+        in_order
+    );
+    assert_eq!(keys_of(&store, 10).await, [] as [i64; 0], "they have an owner");
+}
+
+/// With the epoch and the next event of its last owner, so that a worker sees if its generator is still right.
+pub async fn come_with_all_of_their_messages(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let sleeping = asleep(&store, "a", &worker, None).await;
+    assert_eq!(due(&store, 10, 10).await.instances, []);
+    let first = store.deliver("a", event("go", "1")).await;
+    let second = store.deliver("a", event("stop", "2")).await;
+    let told = due(&store, 10, 2).await;
+    let [
+        DueInstance {
+            key,
+            epoch,
+            next_event_id,
+            messages,
+        },
+    ] = &told.instances[..]
+    else {
+        panic!("one is due, not {told:?}");
+    };
+    assert_eq!(
+        (*key, *epoch, *next_event_id),
+        (sleeping.key, sleeping.epoch, sleeping.next_event_id)
+    );
+    let found: Vec<(MessageSeq, _)> = messages.iter().flatten().map(|m| (m.seq, m.body.clone())).collect();
+    assert_eq!(found, [(first, event("go", "1")), (second, event("stop", "2"))]);
+    assert_eq!(told.now_ms, START_MS);
+    assert!(!told.has_others);
+    // It is still due, with its messages.
+    assert_eq!(store.acquire_one(&worker).await.messages.messages.len(), 2);
+}
+
+/// A worker must not run a turn with some of them.
+pub async fn come_without_messages_that_exceed_the_limit(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    asleep(&store, "a", &worker, None).await;
+    for n in 0..3 {
+        store.deliver("a", event("go", &n.to_string())).await;
+    }
+    let messages = |due: Due| due.instances[0].messages.as_ref().map(Vec::len);
+    assert_eq!(messages(due(&store, 10, 3).await), Some(3));
+    assert_eq!(messages(due(&store, 10, 2).await), None);
+}
+
+/// Of an instance that waits for a time, there are no messages.
+pub async fn are_due_from_their_time_on(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let first = asleep(&store, "a", &worker, Some(START_MS + 10)).await;
+    asleep(&store, "b", &worker, Some(START_MS + 20)).await;
+    let before = due(&store, 10, 10).await;
+    assert_eq!(
+        (before.instances, before.next_wake_at_ms),
+        (Vec::new(), Some(START_MS + 10))
+    );
+    store.clock.advance(10);
+    let told = due(&store, 10, 10).await;
+    assert_eq!(told.next_wake_at_ms, Some(START_MS + 20));
+    let told: Vec<_> = told.instances.into_iter().map(|one| (one.key, one.messages)).collect();
+    assert_eq!(told, [(first.key, Some(Vec::new()))]);
+    store.clock.advance(10);
+    let last = due(&store, 10, 10).await;
+    assert_eq!((last.instances.len(), last.next_wake_at_ms), (2, None));
+}
+
+/// More than the limit, or some that wait in the line of a queue.
+pub async fn say_if_an_acquisition_may_give_others(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    for id in ["a", "b"] {
+        store.start(instance(id)).await;
+    }
+    assert!(due(&store, 1, 10).await.has_others);
+    assert!(!due(&store, 2, 10).await.has_others);
+    store.acquire(&worker).await;
+    set(store, slots(1)).await;
+    assert!(!due(&store, 2, 10).await.has_others);
+    store.start(queued("c")).await;
+    let told = due(&store, 2, 10).await;
+    assert!(told.instances.is_empty() && told.has_others);
+    store.acquire_one(&worker).await;
+    assert!(!due(&store, 2, 10).await.has_others, "it has its slot");
+}
+
+/// A worker that does not know an orchestration has no generator of it.
+pub async fn are_those_of_registered_orchestrations(store: &Store) {
+    let store = store.first();
+    let other = NewInstance {
+        name: "other".into(),
+        ..instance("a")
+    };
+    store.start(other).await;
+    assert_eq!(keys_of(&store, 10).await, [] as [i64; 0]);
+}
