@@ -131,6 +131,16 @@ pub const RESUME_BATCH: usize = 500;
 pub(crate) const OWNED_PAGE: usize = 5_000;
 /// Number of instances and tasks that one line of the log names when a worker releases those that it does not know.
 pub(crate) const ORPHANS_NAMED: usize = 10;
+/// Highest number of instances that are due and are woken together, before others are acquired.
+pub(crate) const DUE_BATCH: usize = 32;
+/// Limit of the messages of each of these. An instance with more is acquired first.
+pub(crate) const DUE_MESSAGES: PageLimit = PageLimit {
+    rows: 32,
+    bytes: 64 * 1024,
+};
+/// Longest wait for the turns of these before the store is asked again. An instance whose turn takes longer is acquired
+/// then, and its turn is fenced off.
+pub(crate) const WAKES_PATIENCE: Duration = Duration::from_secs(1);
 /// Number of times that a suspension is written although the store refuses it for good. Then the instance is released.
 pub(crate) const SUSPENSION_TRIES: u32 = 3;
 /// Limit of one read of a history, for an instance or for a client.

@@ -1,4 +1,4 @@
-//! A message that is handed to a sleeping instance of this process, and is not written yet.
+//! The wake of a sleeping instance whose generator was kept. Its turn is not written yet, and acquires the instance.
 
 use perdure_engine::{Mailbox, MessageBody, Payload};
 use perdure_provider::ProviderError;
@@ -18,11 +18,18 @@ pub(crate) enum WakeEnd {
 /// The callback that receives the end of a wake.
 pub(crate) type Done = Box<dyn FnOnce(WakeEnd) + Send>;
 
+/// The cause of a wake.
+pub(crate) enum WakeCause {
+    /// A message that is handed over. It is in no store, and the turn has to consume it.
+    Message { mailbox: Mailbox, payload: Payload },
+    /// The instance is due in the store.
+    Due,
+}
+
 /// A wake that waits for the turn of its instance. A dropped wake is [given up](WakeEnd::GivenUp).
 pub(crate) struct PendingWake {
-    pub(crate) mailbox: Mailbox,
-    payload: Payload,
-    /// Id of the ask, if the message is one.
+    pub(crate) cause: WakeCause,
+    /// Id of the ask, if a message that is one is handed over.
     pub(crate) ask: Option<String>,
     /// Receives the end; `None`: it was told.
     done: Option<Done>,
@@ -31,21 +38,32 @@ pub(crate) struct PendingWake {
 }
 
 impl PendingWake {
-    pub(crate) fn new(mailbox: Mailbox, payload: Payload, ask: Option<String>, done: Done) -> Self {
+    pub(crate) fn new(cause: WakeCause, ask: Option<String>, done: Done) -> Self {
         Self {
-            mailbox,
-            payload,
+            cause,
             ask,
             done: Some(done),
             logs: Vec::new(),
         }
     }
 
-    /// Content of the message.
-    pub(crate) fn body(&self) -> MessageBody {
-        MessageBody::Mail {
-            mailbox: self.mailbox.clone(),
-            payload: self.payload.clone(),
+    /// Returns the message that is handed over.
+    pub(crate) fn message(&self) -> Option<MessageBody> {
+        match &self.cause {
+            WakeCause::Message { mailbox, payload } => Some(MessageBody::Mail {
+                mailbox: mailbox.clone(),
+                payload: payload.clone(),
+            }),
+            WakeCause::Due => None,
+        }
+    }
+
+    /// Returns true if a turn that consumes so many messages is the one that the wake is for. A message that is handed
+    /// over must be the only one: the code was not at the wait for it otherwise, or another one came first.
+    pub(crate) const fn fits(&self, consumed: usize) -> bool {
+        match self.cause {
+            WakeCause::Message { .. } => consumed == 1,
+            WakeCause::Due => true,
         }
     }
 

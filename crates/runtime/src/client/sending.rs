@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use perdure_engine::{Bug, Mailbox, MessageBody, Payload, is_planted};
 use perdure_provider::{Ask, Clock, NewInstance, NewMessage, Outcome, QueueEntry, StartWithMessage, Write};
 
-use crate::client::pending_wake::{PendingWake, WakeEnd};
+use crate::client::pending_wake::{PendingWake, WakeCause, WakeEnd};
 use crate::client::store::{Reply, StartRequest, Store, unexpected};
 use crate::error::RuntimeError;
 
@@ -195,7 +195,7 @@ impl Store {
                 this.store_message(sending);
             }
         });
-        PendingWake::new(mailbox, payload, ask, done)
+        PendingWake::new(WakeCause::Message { mailbox, payload }, ask, done)
     }
 
     /// Puts a message into the store.

@@ -201,6 +201,17 @@ impl Table {
         (!is_early).then_some(instance)
     }
 
+    /// Returns the released instance with this key whose generator was kept, if nothing has changed it since.
+    pub(crate) fn kept(&self, key: InstanceKey, epoch: Epoch, next_event_id: EventId) -> Option<&Arc<Instance>> {
+        let (instance, kept_epoch, kept_next) = self.released.get(&key)?;
+        (*kept_epoch == epoch && *kept_next == next_event_id).then_some(instance)
+    }
+
+    /// Returns true if the generator of a released instance was kept.
+    pub(crate) fn keeps_any(&self) -> bool {
+        !self.released.is_empty()
+    }
+
     /// Takes out a released instance that is woken. Returns the epoch of its next acquisition.
     pub(crate) fn take_sleeper(&mut self, instance: &Instance) -> Option<Epoch> {
         let (_, epoch, _) = self.released.remove(&instance.key())?;

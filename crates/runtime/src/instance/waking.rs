@@ -1,28 +1,29 @@
 //! Wakes of instances that sleep in the store and whose generators this worker has kept.
 //!
-//! The message is handed to the generator, and its turn is run before anything is written. The commit of the turn
-//! acquires the instance (P20). Until it is answered, the instance is among the worker's own, but the store does not
-//! know that:
+//! A message of this process is handed to the generator. Of an instance that is due, the messages are read from the
+//! store. The turn is run before anything is written, and its commit acquires the instance (P20). Until it is answered,
+//! the instance is among the worker's own, but the store does not know that:
 //!
-//! | the commit | the instance | the message |
+//! | the commit | the instance | a message that was handed over |
 //! |---|---|---|
 //! | is written | is this worker's, as after any turn | is consumed |
 //! | is fenced off | is forgotten | goes through the store |
 //! | fails | is forgotten | its sender is told |
 //!
 //! A wake whose turn does not come about (its thread is held up or gone, the code does not fit its history, the session
-//! ends) is given up, and its message goes through the store. Nothing of such a turn leaves the process.
+//! ends) is given up. Its message goes through the store, and an instance that is due is acquired. Nothing of such a
+//! turn leaves the process.
 
 use std::sync::Arc;
 
-use perdure_engine::Mailbox;
-use perdure_provider::{CommitOutcome, Outcome, ProviderError};
-use perdure_scheduler::{Class, NextAction, Process, State};
+use parking_lot::MutexGuard;
+use perdure_engine::{Mailbox, Message};
+use perdure_provider::{CommitOutcome, DueInstance, Outcome, ProviderError};
+use perdure_scheduler::{NextAction, Process, State};
 
-use crate::client::pending_wake::{PendingWake, WakeEnd};
+use crate::client::pending_wake::{Done, PendingWake, WakeCause, WakeEnd};
 use crate::instance::instances::Instances;
 use crate::instance::table::Table;
-use crate::lane::job::Queued;
 use crate::log::LogRecord;
 use crate::platform::retry::is_final;
 use crate::state::Instance;
@@ -38,10 +39,13 @@ impl Instances {
     /// Returns the instance if it can be woken by a message for a mailbox.
     fn sleeper(&self, table: &Table, id: &str, mailbox: &Mailbox) -> Option<Arc<Instance>> {
         let sleeper = table.sleeper(id)?;
-        let can_wake = sleeper.lock().can_wake(mailbox)
-            && self.shared.registry.lock().has(&sleeper.name, &sleeper.version)
-            && !self.worker.has_ended();
+        let can_wake = sleeper.lock().can_wake(mailbox) && self.serves(sleeper);
         can_wake.then(|| Arc::clone(sleeper))
+    }
+
+    /// Returns true if the worker may run a turn of an instance.
+    fn serves(&self, instance: &Instance) -> bool {
+        self.shared.registry.lock().has(&instance.name, &instance.version) && !self.worker.has_ended()
     }
 
     /// Hands a message to a sleeping instance, whose turn follows.
@@ -50,28 +54,62 @@ impl Instances {
         let Some(place) = self.reserve_for_starts(1) else {
             return;
         };
-        let mut wake = Some(wake);
-        let woken = {
-            let mut table = self.table.lock();
-            let sleeper = wake.as_ref().and_then(|wake| self.sleeper(&table, id, &wake.mailbox));
-            sleeper.and_then(|instance| {
-                let epoch = table.take_sleeper(&instance)?;
-                table.insert(Arc::clone(&instance));
-                let mut core = instance.lock();
-                core.take_wake(wake.take()?, epoch);
-                let then = instance.start(&mut core);
-                debug_assert!(then == NextAction::Step, "all of it is here");
-                drop(core);
-                Some(instance)
-            })
+        let table = self.table.lock();
+        let sleeper = match &wake.cause {
+            WakeCause::Message { mailbox, .. } => self.sleeper(&table, id, mailbox),
+            WakeCause::Due => None,
         };
-        drop(place);
-        // The table is not locked here: a wake that is given up goes to the store.
-        drop(wake);
-        if let Some(instance) = woken {
-            self.shared.metrics.cache_hits.add(1);
-            self.shared.push(Class::First, Queued::Turn(instance));
+        match sleeper {
+            Some(instance) => self.wake_kept(table, &instance, wake, Vec::new()),
+            None => {
+                drop(table);
+                // The table is not locked here: a wake that is given up goes to the store.
+                drop(wake);
+            }
         }
+        drop(place);
+    }
+
+    /// Returns true if a generator was kept of an instance that sleeps.
+    pub(crate) fn keeps_any(&self) -> bool {
+        self.table.lock().keeps_any()
+    }
+
+    /// Wakes an instance that is due, if its generator was kept and it has a turn to run. Returns false if it is to be
+    /// acquired first. The caller has reserved a place.
+    pub(crate) fn wake_due(self: &Arc<Self>, due: DueInstance, done: Done) -> bool {
+        let Some(messages) = due.messages else { return false };
+        let table = self.table.lock();
+        let kept = table.kept(due.key, due.epoch, due.next_event_id);
+        let kept =
+            kept.filter(|instance| instance.lock().can_wake_due(&messages, self.now_ms()) && self.serves(instance));
+        let Some(instance) = kept.cloned() else { return false };
+        self.wake_kept(table, &instance, PendingWake::new(WakeCause::Due, None, done), messages);
+        true
+    }
+
+    /// Wakes a sleeping instance whose generator was kept. Its turn follows.
+    fn wake_kept(
+        self: &Arc<Self>,
+        mut table: MutexGuard<'_, Table>,
+        instance: &Arc<Instance>,
+        wake: PendingWake,
+        messages: Vec<Message>,
+    ) {
+        let epoch = table.take_sleeper(instance).expect("it is kept");
+        // Messages that came since the look fence off the turn.
+        let _ = table.insert(Arc::clone(instance));
+        let then = {
+            let mut core = instance.lock();
+            core.take_wake(wake, messages, epoch);
+            instance.start(&mut core)
+        };
+        drop(table);
+        if then == NextAction::Rest {
+            return self.give_up_wake(instance);
+        }
+        self.shared.metrics.cache_hits.add(1);
+        self.follow(instance, then);
     }
 
     /// Handles the answer to a wake. Returns its end. If that is [`Written`](WakeEnd::Written), the turn is durable and

@@ -1,14 +1,16 @@
-//! The acquisition of due instances.
+//! The acquisition of due instances. An instance whose generator was kept is woken instead, and acquired by its turn.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use perdure_engine::{Bug, is_planted};
-use perdure_provider::{Acquire, PageLimit, ProviderError, ProviderErrorKind};
+use perdure_provider::{Acquire, DueRequest, PageLimit, ProviderError, ProviderErrorKind};
+use tokio::sync::oneshot;
 
+use crate::client::pending_wake::WakeEnd;
 use crate::instance::places::ReservedPlaces;
 use crate::log::Level;
-use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, RETRY_DELAYS, SAFETY_POLL};
+use crate::options::{ACQUIRE_BATCH, DUE_BATCH, DUE_MESSAGES, HISTORY_PAGE, RETRY_DELAYS, SAFETY_POLL, WAKES_PATIENCE};
 use crate::platform::retry::retrying;
 use crate::platform::time::sleep;
 use crate::session::Session;
@@ -25,7 +27,7 @@ pub(super) async fn run(session: Arc<Session>) {
         };
         let former = is_planted(Bug::AcquiresForFormerNames).then(|| session.shared.registry.lock().acquirable());
         announce_versions(&session).await;
-        match acquire(&session, limit, places, former).await {
+        match wake_or_acquire(&session, limit, places, former).await {
             Ok(()) => delay = RETRY_DELAYS.0,
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
             Err(error) => {
@@ -89,6 +91,81 @@ async fn announce_versions(session: &Session) {
     if retrying(announce).await.is_ok() {
         *shared.announced_versions.lock() = newest;
     }
+}
+
+/// Wakes the instances that are due and whose generators were kept, and acquires the others.
+async fn wake_or_acquire(
+    session: &Session,
+    mut limit: PageLimit,
+    places: ReservedPlaces,
+    names: Option<Names>,
+) -> Result<(), ProviderError> {
+    if names.is_none() && session.instances.keeps_any() {
+        let Woken { count, has_others } = wake_kept(session, limit.rows).await?;
+        if !has_others {
+            return Ok(());
+        }
+        // The woken ones have their places.
+        limit.rows -= count;
+        if limit.rows == 0 {
+            session.worker.due_at(0);
+            return Ok(());
+        }
+    }
+    acquire(session, limit, places, names).await
+}
+
+/// The result of waking the instances that are due and whose generators were kept.
+struct Woken {
+    /// Number of the instances that were woken.
+    count: usize,
+    /// True if others may be due.
+    has_others: bool,
+}
+
+/// Wakes the instances that are due and whose generators were kept. The answer waits for their turns: in the store they
+/// are due until then.
+async fn wake_kept(session: &Session, rows: usize) -> Result<Woken, ProviderError> {
+    let (shared, worker) = (&session.shared, &session.worker);
+    *worker.next_acquire_ms.lock() = None;
+    let request = DueRequest {
+        registered: shared.registry.lock().acquirable(),
+        rows: rows.min(DUE_BATCH),
+        messages: DUE_MESSAGES,
+    };
+    let requested = shared.clock.request_time();
+    let due = shared.store.provider.due(request).await?;
+    shared.clock.synchronize(requested, due.now_ms);
+    let (mut has_others, mut turns) = (due.has_others, Vec::new());
+    for instance in due.instances {
+        let (tell, told) = oneshot::channel();
+        let done = Box::new(|end| drop(tell.send(end)));
+        if session.instances.wake_due(instance, done) {
+            turns.push(told);
+        } else {
+            has_others = true;
+        }
+    }
+    let count = turns.len();
+    let all_written = async {
+        let mut all_written = true;
+        for end in turns {
+            all_written &= matches!(end.await, Ok(WakeEnd::Written));
+        }
+        all_written
+    };
+    has_others |= tokio::select! {
+        biased;
+        all_written = all_written => !all_written,
+        () = sleep(WAKES_PATIENCE) => true,
+    };
+    if !has_others {
+        session.instances.places.not_wanted();
+    }
+    if let Some(at) = due.next_wake_at_ms {
+        worker.due_at(at);
+    }
+    Ok(Woken { count, has_others })
 }
 
 async fn acquire(

@@ -100,7 +100,7 @@ pub(crate) struct Core {
     pub(crate) remote_activities: RemoteActivities,
     /// The start of the instance, which is written with its first turn.
     pub(crate) start: Option<PendingStart>,
-    /// The message that wakes the instance, which is written with its turn.
+    /// The wake whose turn acquires the instance.
     pub(crate) wake: Option<PendingWake>,
     /// True while it is not known whether the turn of a wake is written. Until then the instance is not this worker's.
     pub(crate) is_waking: bool,
@@ -364,18 +364,46 @@ impl Core {
     /// for the message, and neither the store nor the instance has an earlier one, as far as is known here.
     pub(crate) fn can_wake(&self, mailbox: &Mailbox) -> bool {
         let is_known = !self.rereads && !self.left_settled && !self.backlog.exists();
-        let is_clear = is_known && self.held_messages() == 0 && self.remote_activities.offered() == 0;
         let waits = |engine: &Engine| engine.lacks_message() && engine.awaits_mailbox(mailbox);
-        is_clear && !self.suspicion.is_suspect() && self.engine.as_ref().is_some_and(waits)
+        is_known && self.held_messages() == 0 && self.can_run_asleep() && self.engine.as_ref().is_some_and(waits)
     }
 
-    /// Takes in the message of a wake. It has no number of its own: no other message is here, and it is never written.
-    pub(crate) fn take_wake(&mut self, wake: PendingWake, epoch: Epoch) {
+    /// Returns true if the instance, which sleeps in the store and is due with these messages, has a turn to run.
+    pub(crate) fn can_wake_due(&self, messages: &[Message], now_ms: i64) -> bool {
+        let is_for = |engine: &Engine, message: &Message| match &message.body {
+            MessageBody::Mail { mailbox, .. } => engine.awaits_mailbox(mailbox),
+            _ => true,
+        };
+        let runs =
+            |engine: &Engine| engine.is_runnable(now_ms) || messages.iter().any(|message| is_for(engine, message));
+        self.can_run_asleep() && self.engine.as_ref().is_some_and(runs)
+    }
+
+    /// Returns true if a turn of the instance needs nothing of the store but messages.
+    fn can_run_asleep(&self) -> bool {
+        self.remote_activities.offered() == 0 && !self.suspicion.is_suspect()
+    }
+
+    /// Takes in a wake, and its messages that the store has. A message that is handed over has no number of its own: no
+    /// other message is here, and it is never written.
+    pub(crate) fn take_wake(&mut self, wake: PendingWake, stored: Vec<Message>, epoch: Epoch) {
         self.control.renew();
         self.epoch = epoch;
-        let body = wake.body();
-        self.pending_bytes += body.bytes();
-        self.control.put(Completion::Message(Message { seq: self.seen, body }));
+        match wake.message() {
+            Some(body) => {
+                self.pending_bytes += body.bytes();
+                self.control.put(Completion::Message(Message { seq: self.seen, body }));
+            }
+            None => {
+                self.rereads = false;
+                let left = self.backlog.left();
+                let page = MessagePage {
+                    messages: stored,
+                    ..MessagePage::default()
+                };
+                self.take_messages(page, left);
+            }
+        }
         (self.wake, self.is_waking) = (Some(wake), true);
     }
 

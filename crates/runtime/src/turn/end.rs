@@ -10,7 +10,7 @@ use perdure_provider::{AfterTurn, NextExecution, Status, StatusChange, TurnCommi
 use perdure_scheduler::NextAction;
 
 use crate::activity::tasks::{self, TaskChanges};
-use crate::client::pending_wake::PendingWake;
+use crate::client::pending_wake::{PendingWake, WakeCause};
 use crate::commit::committer::Patience;
 use crate::instance::instances::Instances;
 use crate::state::pending_start::PendingStart;
@@ -97,8 +97,11 @@ pub(crate) fn end(turn: Turn, fibers: Option<&str>) -> bool {
     let Some(mut end) = collect(&instances, &instance, &mut core, now) else {
         return false;
     };
-    if core.wake.is_some() && end.output.consumed.len() != 1 {
-        // The code was not at the wait for the message, or another message came first.
+    if core
+        .wake
+        .as_ref()
+        .is_some_and(|wake| !wake.fits(end.output.consumed.len()))
+    {
         drop(core);
         instances.give_up_wake(&instance);
         return false;
@@ -121,6 +124,12 @@ pub(crate) fn end(turn: Turn, fibers: Option<&str>) -> bool {
                 drop(core);
                 instances.load(instance, from);
             }
+            false
+        }
+        EndPlan::Stay if core.wake.is_some() => {
+            // There is nothing to write that would acquire the instance.
+            drop(core);
+            instances.give_up_wake(&instance);
             false
         }
         EndPlan::Stay => {
@@ -186,7 +195,7 @@ struct Prepared {
     commit: TurnCommit,
     /// The start of the instance, if it is written with the turn.
     start: Option<PendingStart>,
-    /// The message that wakes the instance, if the turn consumes one that is not written.
+    /// The wake, if the turn acquires its instance.
     wake: Option<PendingWake>,
     after: AfterCommit,
 }
@@ -223,7 +232,10 @@ fn prepare(
     let start = core.start.take();
     let mut wake = core.wake.take();
     if let Some(wake) = &mut wake {
-        (commit.wakes, commit.consumed) = (true, Vec::new());
+        commit.wakes = true;
+        if matches!(wake.cause, WakeCause::Message { .. }) {
+            commit.consumed = Vec::new();
+        }
         commit.asked = wake.ask.take();
     }
     drop(core);
