@@ -66,7 +66,7 @@ pub(crate) const RECONNECT_EVERY: Duration = Duration::from_millis(500);
 /// Least time between two notifications of a busy process.
 pub(crate) const NOTIFY_EVERY: Duration = Duration::from_millis(10);
 /// Time without a change after which a process is not busy: its next change is sent at once.
-pub(crate) const NOTIFY_PAUSE: Duration = Duration::from_millis(2);
+pub(crate) const NOTIFY_PAUSE: Duration = Duration::from_millis(1);
 /// Most changes in a row, without a pause between them, that are sent at once each.
 pub(crate) const NOTIFY_ROW_MAX: u32 = 4;
 /// Most notifications of others within [`NOTIFY_EVERY`] with which a process still sends its own at once.
