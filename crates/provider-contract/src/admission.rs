@@ -17,6 +17,7 @@ fn request(worker: &WorkerId, registered: &[(&str, &str)]) -> Acquire {
         registered: registered.collect(),
         limit: PageLimit::rows(10),
         history_page: PageLimit::rows(100),
+        left_ms: 0,
     }
 }
 

@@ -72,6 +72,7 @@ impl Handle<'_> {
             registered: vec![("queued".into(), VERSION.into())],
             limit: PageLimit::rows(10),
             history_page: PageLimit::rows(100),
+            left_ms: 0,
         };
         let acquired = self.request(request).await;
         assert_eq!(acquired.instances.len(), 1);

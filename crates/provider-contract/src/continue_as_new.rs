@@ -84,6 +84,7 @@ pub async fn a_worker_can_give_it_back(store: &Store) {
             registered,
             limit: PageLimit::rows(10),
             history_page: PageLimit::rows(10),
+            left_ms: 0,
         })
         .await;
     let [next] = &acquired.instances[..] else {

@@ -1,14 +1,19 @@
 //! Instances that are due, which a question tells of and does not acquire.
 
 use perdure_engine::MessageSeq;
-use perdure_provider::{AcquiredInstance, Due, DueInstance, DueRequest, NewInstance, PageLimit, WorkerId};
+use perdure_provider::{
+    Acquire, AcquiredInstance, Clock, Due, DueInstance, DueRequest, NewInstance, PageLimit, ReleaseInstance, WorkerId,
+    Write,
+};
 
 use crate::queues::{queued, set, slots};
-use crate::store::{Handle, NAME, START_MS, Store, VERSION, event, instance, release};
+use crate::store::{Handle, NAME, START_MS, Store, VERSION, end, event, instance, release};
 
 /// Asks for at most `rows` instances, with at most `messages` messages each.
 async fn due(store: &Handle<'_>, rows: usize, messages: usize) -> Due {
     let request = DueRequest {
+        worker: WorkerId("asks".into()),
+        left_ms: 0,
         registered: vec![(NAME.to_owned(), VERSION.to_owned())],
         rows,
         messages: PageLimit::rows(messages),
@@ -146,4 +151,94 @@ pub async fn are_those_of_registered_orchestrations(store: &Store) {
     };
     store.start(other).await;
     assert_eq!(keys_of(&store, 10).await, [] as [i64; 0]);
+}
+
+/// A request that leaves instances for 50 ms to the workers that released them.
+fn leaving(worker: &WorkerId) -> Acquire {
+    Acquire {
+        worker: worker.clone(),
+        registered: vec![(NAME.to_owned(), VERSION.to_owned())],
+        limit: PageLimit::rows(10),
+        history_page: PageLimit::rows(10),
+        left_ms: 50,
+    }
+}
+
+/// The time is told until which they are left, also if they are due by a time of their own.
+pub async fn are_left_to_the_worker_that_released_them(store: &Store) {
+    let store = store.first();
+    let (one, two) = (store.worker("one").await, store.worker("two").await);
+    for (id, has_time) in [("a", true), ("b", false)] {
+        let since_ms = store.clock.now_ms();
+        let sleeping = asleep(&store, id, &one, has_time.then_some(since_ms)).await;
+        if !has_time {
+            store.deliver(id, event("go", "1")).await;
+        }
+        store.clock.advance(49);
+        let left = store.request(leaving(&two)).await;
+        assert_eq!((left.instances.len(), left.next_wake_at_ms), (0, Some(since_ms + 50)));
+        let asked = DueRequest {
+            worker: two.clone(),
+            left_ms: 50,
+            registered: leaving(&two).registered,
+            rows: 10,
+            messages: PageLimit::rows(10),
+        };
+        let told = store.provider.due(asked.clone()).await.expect("the store answers");
+        assert_eq!((told.instances.len(), told.has_others), (0, false));
+        assert_eq!(told.next_wake_at_ms, left.next_wake_at_ms);
+        let own = DueRequest {
+            worker: one.clone(),
+            ..asked
+        };
+        assert_eq!(
+            store
+                .provider
+                .due(own)
+                .await
+                .expect("the store answers")
+                .instances
+                .len(),
+            1
+        );
+        store.clock.advance(1);
+        let taken = store.request(leaving(&two)).await.instances;
+        assert_eq!(taken.iter().map(|one| one.key).collect::<Vec<_>>(), [sleeping.key]);
+        store.commit(end(&taken[0], &two, None)).await;
+    }
+}
+
+/// An instance that no turn has released, one that its worker released in another way, and one whose worker is gone.
+pub async fn are_left_to_no_other_worker(store: &Store) {
+    let store = store.first();
+    let (one, two) = (store.worker("one").await, store.worker("two").await);
+    store.start(instance("a")).await;
+    let first = store.request(leaving(&one)).await.instances.remove(0);
+    store
+        .write(Write::ReleaseInstance(ReleaseInstance {
+            key: first.key,
+            worker: one.clone(),
+            epoch: first.epoch,
+        }))
+        .await;
+    let second = store.request(leaving(&two)).await.instances.remove(0);
+    assert_eq!(second.key, first.key);
+    store.commit(release(&second, &two, Some(START_MS))).await;
+    assert_eq!(store.provider.release_worker(&two).await, Ok(0));
+    assert_eq!(store.request(leaving(&one)).await.instances.len(), 1);
+}
+
+/// Others that are due later are not held up.
+pub async fn are_left_without_those_behind_them(store: &Store) {
+    let store = store.first();
+    let (one, two) = (store.worker("one").await, store.worker("two").await);
+    for n in 0..12 {
+        asleep(&store, &format!("a{n}"), &one, Some(START_MS + 10)).await;
+    }
+    store.clock.advance(10);
+    store.start(instance("b")).await;
+    let taken = store.request(leaving(&two)).await.instances;
+    assert_eq!(taken.iter().map(|one| &*one.id).collect::<Vec<_>>(), ["b"]);
+    let taken = store.request(leaving(&one)).await.instances;
+    assert_eq!(taken.len(), 10);
 }

@@ -244,6 +244,7 @@ pub async fn finds_the_children_of_a_deleted_parent(store: &Store) {
             registered,
             limit: PageLimit::rows(10),
             history_page: PageLimit::rows(100),
+            left_ms: 0,
         })
         .await;
     assert_eq!(acquired.instances.len(), 1, "it goes on");

@@ -54,6 +54,7 @@ fn request(worker: &WorkerId, limit: PageLimit, history_page: PageLimit) -> Acqu
         registered: vec![(NAME.to_owned(), VERSION.to_owned())],
         limit,
         history_page,
+        left_ms: 0,
     }
 }
 

@@ -234,6 +234,7 @@ impl Handle<'_> {
             registered,
             limit: PageLimit::rows(limit),
             history_page: PageLimit::rows(100),
+            left_ms: 0,
         })
         .await
     }
@@ -272,6 +273,7 @@ impl Handle<'_> {
             registered: vec![(NAME.to_owned(), VERSION.to_owned())],
             limit: PageLimit::rows(1),
             history_page: PageLimit::rows(100),
+            left_ms: 0,
         };
         let acquired = self.request_page(request, message_page).await;
         acquired.instances.into_iter().next().expect("one is due")

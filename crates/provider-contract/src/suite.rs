@@ -113,6 +113,9 @@ macro_rules! behaviour {
                 are_due_from_their_time_on,
                 say_if_an_acquisition_may_give_others,
                 are_those_of_registered_orchestrations,
+                are_left_to_the_worker_that_released_them,
+                are_left_to_no_other_worker,
+                are_left_without_those_behind_them,
             }
             executions {
                 come_newest_first_with_their_ends,

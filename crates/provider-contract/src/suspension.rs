@@ -205,6 +205,7 @@ pub async fn of_other_orchestrations_lasts(store: &Store) {
             registered: vec![(name.into(), version.into())],
             limit: PageLimit::rows(1),
             history_page: PageLimit::rows(100),
+            left_ms: 0,
         };
         let owned = store.request(request).await.instances.remove(0);
         store.commit(suspend_mismatched(&owned, &worker, "old")).await;

@@ -37,6 +37,7 @@ async fn acquire(store: Handle<'_>, worker: &WorkerId, versions: &[&str]) -> Acq
         registered: registered.collect(),
         limit: PageLimit::rows(10),
         history_page: PageLimit::rows(100),
+        left_ms: 0,
     };
     store.request(request).await
 }

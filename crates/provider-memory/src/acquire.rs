@@ -10,6 +10,7 @@ use perdure_provider::{
 };
 
 use crate::admission::{self, Taker};
+use crate::rows::InstanceRow;
 use crate::tables::{Tables, of_execution};
 use crate::{history, inbox, queues, worker};
 
@@ -22,7 +23,12 @@ pub(crate) fn acquire(tables: &mut Tables, request: &Acquire) -> Acquired {
     if !worker::is_registered(tables, &request.worker) {
         return acquired;
     }
-    let (mut due, next_wake_at_ms) = find_due(tables, &request.registered);
+    let search = Search {
+        worker: &request.worker,
+        registered: &request.registered,
+        left_ms: request.left_ms,
+    };
+    let (mut due, next_wake_at_ms) = search.find(tables);
     acquired.next_wake_at_ms = next_wake_at_ms;
     let sizes: Vec<usize> = due
         .iter()
@@ -38,7 +44,7 @@ pub(crate) fn acquire(tables: &mut Tables, request: &Acquire) -> Acquired {
     let taken = sizes.iter().enumerate().map(fits).take_while(|fits| *fits).count();
     let left_behind = due.split_off(taken);
     if let Some(first) = left_behind.iter().map(|(_, wake_at_ms, _)| *wake_at_ms).min() {
-        acquired.next_wake_at_ms = Some(first);
+        acquired.look_again_at(first);
     }
     let taken = due.into_iter().zip(sizes).filter_map(|((_, _, key), size)| {
         let is_own = settle(tables, request, key);
@@ -52,7 +58,12 @@ pub(crate) fn acquire(tables: &mut Tables, request: &Acquire) -> Acquired {
 
 /// Returns the instances that are due, with their messages.
 pub(crate) fn due(tables: &Tables, request: &DueRequest) -> Due {
-    let (due, next_wake_at_ms) = find_due(tables, &request.registered);
+    let search = Search {
+        worker: &request.worker,
+        registered: &request.registered,
+        left_ms: request.left_ms,
+    };
+    let (due, next_wake_at_ms) = search.find(tables);
     let told = |(_, _, key): (_, _, InstanceKey)| {
         let row = tables.instance(key).expect("it is due");
         let page = inbox::of_instance(tables, key, None, request.messages);
@@ -74,23 +85,44 @@ pub(crate) fn due(tables: &Tables, request: &DueRequest) -> Due {
 /// Priority, time and key of an instance that is due, in the order of acquisitions.
 type DueEntry = (Reverse<i32>, i64, InstanceKey);
 
-/// Returns the registered instances that are due, in order, and the time at which the next one is.
-fn find_due(tables: &Tables, registered: &[(String, String)]) -> (Vec<DueEntry>, Option<i64>) {
-    let registered: BTreeSet<_> = registered.iter().map(|(name, version)| (&**name, &**version)).collect();
-    let (mut due, mut next_wake_at_ms) = (Vec::new(), None);
-    for ((wake_at_ms, key), ()) in tables.indexes.due.iter() {
-        let row = tables.instance(*key).expect("an entry of an index has its row");
-        if !registered.contains(&(&*row.name, &*row.version)) {
-            continue;
+/// A search for instances that are due.
+struct Search<'r> {
+    worker: &'r WorkerId,
+    registered: &'r [(String, String)],
+    left_ms: u64,
+}
+
+impl Search<'_> {
+    /// Returns the instances that are due, in order, and the time at which the next one is.
+    fn find(&self, tables: &Tables) -> (Vec<DueEntry>, Option<i64>) {
+        let registered = self.registered.iter();
+        let registered: BTreeSet<_> = registered.map(|(name, version)| (&**name, &**version)).collect();
+        let (mut due, mut next_wake_at_ms) = (Vec::new(), None);
+        let mut note = |at_ms: i64| next_wake_at_ms = Some(next_wake_at_ms.map_or(at_ms, |next: i64| next.min(at_ms)));
+        for ((wake_at_ms, key), ()) in tables.indexes.due.iter() {
+            let row = tables.instance(*key).expect("an entry of an index has its row");
+            if !registered.contains(&(&*row.name, &*row.version)) {
+                continue;
+            }
+            if *wake_at_ms > tables.now_ms {
+                note(*wake_at_ms);
+                break;
+            }
+            match self.left_until(tables, row, *wake_at_ms) {
+                Some(at_ms) => note(at_ms),
+                None => due.push((Reverse(row.priority), *wake_at_ms, *key)),
+            }
         }
-        if *wake_at_ms > tables.now_ms {
-            next_wake_at_ms = Some(*wake_at_ms);
-            break;
-        }
-        due.push((Reverse(row.priority), *wake_at_ms, *key));
+        due.sort_unstable();
+        (due, next_wake_at_ms)
     }
-    due.sort_unstable();
-    (due, next_wake_at_ms)
+
+    /// Returns the time until which an instance that is due is left to another worker (P29). `None`: it is not.
+    fn left_until(&self, tables: &Tables, row: &InstanceRow, wake_at_ms: i64) -> Option<i64> {
+        let until_ms = wake_at_ms.saturating_add_unsigned(self.left_ms);
+        let is_left = |worker: &WorkerId| worker != self.worker && worker::is_registered(tables, worker);
+        (until_ms > tables.now_ms && row.released_by.as_ref().is_some_and(is_left)).then_some(until_ms)
+    }
 }
 
 /// A request that takes instances out of the line.

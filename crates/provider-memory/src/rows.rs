@@ -22,6 +22,8 @@ pub struct InstanceRow {
     pub status: Status,
     /// Owner of the instance; only while the instance is Pending or Running.
     pub owner: Option<WorkerId>,
+    /// The worker whose turn released the instance last.
+    pub released_by: Option<WorkerId>,
     /// Number of acquisitions.
     pub epoch: Epoch,
     /// Id that the next event of the current execution gets.

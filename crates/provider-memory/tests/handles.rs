@@ -286,6 +286,7 @@ async fn a_snapshot_shows_everything_in_order() {
         registered: vec![("flow".into(), "1.0.0".into())],
         limit: PageLimit::rows(1),
         history_page: PageLimit::rows(10),
+        left_ms: 0,
     };
     assert_eq!(
         provider.acquire(request).await.expect("it is open").instances[0].id,

@@ -91,6 +91,15 @@ macro_rules! page_size {
 }
 pub(crate) use page_size;
 
+/// The condition of an instance that is due, and is left to the worker whose turn released it (P29).
+macro_rules! left_to_another {
+    () => {
+        "(i.wake_at > coalesce($now, {now}) - $left AND i.wake_at <= coalesce($now, {now})
+      AND i.released_by <> $owner AND i.released_by IN (SELECT id FROM {schema}.workers)) IS TRUE"
+    };
+}
+pub(crate) use left_to_another;
+
 /// The columns of an instance that was taken, as [`taken`] reads them, but the first and the size.
 macro_rules! taken_columns {
     () => {
@@ -111,7 +120,9 @@ const TAKE: &str = concat!(
   SELECT d.* FROM w, class c CROSS JOIN LATERAL (
     SELECT i.key, i.execution, i.priority, i.wake_at, i.unread FROM {schema}.instances i
     WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
-      AND i.wake_at <= coalesce($now, {now})
+      AND i.wake_at <= coalesce($now, {now}) AND NOT ",
+    left_to_another!(),
+    "
     ORDER BY i.wake_at, i.key LIMIT $limit FOR NO KEY UPDATE SKIP LOCKED) d
   ORDER BY c.priority DESC, d.wake_at, d.key LIMIT $limit
 ), ranked AS MATERIALIZED (
@@ -157,9 +168,22 @@ macro_rules! work_of_queues {
 }
 pub(crate) use work_of_queues;
 
-/// Selects the time at which the next instance that is not taken is due; the next start time of an instance of a queue
-/// that has not come; and whether instances are in line, or held, or have a start time that has come. A worker that is
-/// not registered gets none.
+/// Selects the time until which the first instance of a class that is left to another worker is left to it.
+macro_rules! left_until {
+    () => {
+        concat!(
+            "(SELECT i.wake_at + $left FROM {schema}.instances i
+  WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority AND ",
+            crate::acquire::left_to_another!(),
+            " ORDER BY i.wake_at LIMIT 1)"
+        )
+    };
+}
+pub(crate) use left_until;
+
+/// Selects the time at which the next instance that is not taken is due; the time until which one is left to another
+/// worker; the next start time of an instance of a queue that has not come; and whether instances are in line, or held,
+/// or have a start time that has come. A worker that is not registered gets none.
 const NEXT: &str = concat!(
     "WITH ",
     classes!(),
@@ -168,8 +192,13 @@ const NEXT: &str = concat!(
 )
 SELECT coalesce($now, {now}), min((
   SELECT i.wake_at FROM {schema}.instances i
-  WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
+  WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority AND NOT ",
+    left_to_another!(),
+    "
   ORDER BY i.wake_at LIMIT 1)),
+  min(",
+    left_until!(),
+    "),
   ",
     work_of_queues!(""),
     "
@@ -214,10 +243,10 @@ impl<'r> Registered<'r> {
     }
 
     /// Returns the statement that finds the next work.
-    fn next<'p>(&'p self, now: P<'p>, owner: P<'p>) -> Query<'p> {
+    fn next<'p>(&'p self, now: P<'p>, owner: P<'p>, left: P<'p>) -> Query<'p> {
         query!(
             NEXT,
-            { now: now, owner: owner, names: P::Texts(&self.names), versions: P::Texts(&self.versions) }
+            { now: now, owner: owner, left: left, names: P::Texts(&self.names), versions: P::Texts(&self.versions) }
         )
     }
 }
@@ -227,6 +256,8 @@ struct Next {
     now_ms: i64,
     /// When the next instance is due.
     due_at_ms: Option<i64>,
+    /// When the next instance is no longer left to another worker.
+    left_until_ms: Option<i64>,
     /// When the next instance of a queue comes into the line whose time has not come.
     delayed_until_ms: Option<i64>,
     /// True if a pass over the queues may change anything: instances wait for a slot, or their start time has come.
@@ -238,15 +269,19 @@ impl Next {
         Ok(Self {
             now_ms: row.try_get(0)?,
             due_at_ms: row.try_get(1)?,
-            delayed_until_ms: row.try_get(2)?,
-            asks_queues: row.try_get(3)?,
+            left_until_ms: row.try_get(2)?,
+            delayed_until_ms: row.try_get(3)?,
+            asks_queues: row.try_get(4)?,
         })
     }
 
     /// Returns the answer without any instance.
     fn nothing(&self) -> Acquired {
         Acquired {
-            next_wake_at_ms: [self.due_at_ms, self.delayed_until_ms].into_iter().flatten().min(),
+            next_wake_at_ms: [self.due_at_ms, self.left_until_ms, self.delayed_until_ms]
+                .into_iter()
+                .flatten()
+                .min(),
             now_ms: self.now_ms,
             ..Acquired::default()
         }
@@ -260,7 +295,8 @@ pub(crate) async fn answer_if_nothing_due(
 ) -> Result<Option<Acquired>, Failure> {
     let registered = Registered::of(&request.registered);
     let now = P::MaybeInt(connection.from.clock_ms());
-    let next = registered.next(now, P::Text(&request.worker.0));
+    let left = P::Int(integer(request.left_ms));
+    let next = registered.next(now, P::Text(&request.worker.0), left);
     let row = connection.query_one(next.sql, &next.params).await?;
     let next = Next::of(&row)?;
     let is_due = request.limit.rows > 0 && next.due_at_ms.is_some_and(|at| at <= next.now_ms);
@@ -270,12 +306,14 @@ pub(crate) async fn answer_if_nothing_due(
 pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<Acquired, Failure> {
     let registered = Registered::of(&request.registered);
     let owner = P::Text(&request.worker.0);
+    let left = P::Int(integer(request.left_ms));
     let limit = |limit: usize| P::Int(integer(limit as u64));
     let take = query!(
         TAKE,
         {
             now: session.now(),
             owner: owner,
+            left: left,
             limit: limit(request.limit.rows),
             bytes: limit(request.limit.bytes),
             page_rows: limit(request.history_page.rows),
@@ -284,7 +322,7 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<
             versions: P::Texts(&registered.versions),
         }
     );
-    let next = registered.next(session.now(), owner);
+    let next = registered.next(session.now(), owner, left);
     session.connection().prepare(&[&take, &next]).await?;
     let (rows, next) = tokio::try_join!(biased; session.run(Some(&take)), session.run(Some(&next)))?;
     let mut instances = read_taken(session, rows).await?;

@@ -4,7 +4,7 @@ use perdure_engine::EventId;
 use perdure_provider::{Due, DueInstance, DueRequest, Epoch, InstanceKey};
 use tokio_postgres::Row;
 
-use crate::acquire::{Registered, classes, read_messages, registered};
+use crate::acquire::{Registered, classes, left_to_another, left_until, read_messages, registered};
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
@@ -20,7 +20,9 @@ const DUE: &str = concat!(
   SELECT d.* FROM class c CROSS JOIN LATERAL (
     SELECT i.key, i.epoch, i.next_event_id, i.unread, i.priority, i.wake_at FROM {schema}.instances i
     WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
-      AND i.wake_at <= coalesce($now, {now})
+      AND i.wake_at <= coalesce($now, {now}) AND NOT ",
+    left_to_another!(),
+    "
     ORDER BY i.wake_at, i.key LIMIT $limit) d
   ORDER BY c.priority DESC, d.wake_at, d.key LIMIT $limit
 )
@@ -34,30 +36,37 @@ FROM due d LEFT JOIN LATERAL (
 ORDER BY d.priority DESC, d.wake_at, d.key, m.seq"
 );
 
-/// Selects the time at which the next instance is due that is not due yet, and whether instances are in a line.
+/// Selects the time at which the next instance is due that is not due yet, the time until which one is left to another
+/// worker, and whether instances are in a line.
 const LATER: &str = concat!(
     "WITH ",
     classes!(),
     "
-SELECT coalesce($now, {now}), (SELECT min((
+SELECT coalesce($now, {now}), l.*,
+  EXISTS (SELECT FROM {schema}.queue_places WHERE place = 0)
+    OR EXISTS (SELECT FROM {schema}.queue_places WHERE place = 1)
+    OR EXISTS (SELECT FROM {schema}.queue_places WHERE place = 3)
+FROM (SELECT min((
     SELECT i.wake_at FROM {schema}.instances i
     WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
       AND i.wake_at > coalesce($now, {now})
-    ORDER BY i.wake_at LIMIT 1)) FROM class c WHERE c.priority IS NOT NULL),
-  EXISTS (SELECT FROM {schema}.queue_places WHERE place = 0)
-    OR EXISTS (SELECT FROM {schema}.queue_places WHERE place = 1)
-    OR EXISTS (SELECT FROM {schema}.queue_places WHERE place = 3)"
+    ORDER BY i.wake_at LIMIT 1)), min(",
+    left_until!(),
+    ") FROM class c WHERE c.priority IS NOT NULL) l"
 );
 
 /// Returns the instances that are due, with their messages.
 pub(crate) async fn due(connection: &Connection, request: &DueRequest) -> Result<Due, Failure> {
     let registered = Registered::of(&request.registered);
     let now = P::MaybeInt(connection.from.clock_ms());
+    let (owner, left) = (P::Text(&request.worker.0), P::Int(integer(request.left_ms)));
     let limit = |limit: usize| P::Int(integer(limit as u64));
     let due = query!(
         DUE,
         {
             now: now,
+            owner: owner,
+            left: left,
             limit: limit(request.rows.saturating_add(1)),
             rows: limit(request.messages.rows),
             bytes: limit(request.messages.bytes),
@@ -67,7 +76,13 @@ pub(crate) async fn due(connection: &Connection, request: &DueRequest) -> Result
     );
     let later = query!(
         LATER,
-        { now: now, names: P::Texts(&registered.names), versions: P::Texts(&registered.versions) }
+        {
+            now: now,
+            owner: owner,
+            left: left,
+            names: P::Texts(&registered.names),
+            versions: P::Texts(&registered.versions),
+        }
     );
     connection.prepare(&[&due, &later]).await?;
     let (rows, later) = tokio::try_join!(biased; connection.run(&due), connection.run(&later))?;
@@ -80,10 +95,11 @@ pub(crate) async fn due(connection: &Connection, request: &DueRequest) -> Result
     }
     let has_more = instances.len() > request.rows;
     instances.truncate(request.rows);
+    let next: [Option<i64>; 2] = [later.try_get(1)?, later.try_get(2)?];
     Ok(Due {
         instances,
-        has_others: has_more || later.try_get(2)?,
-        next_wake_at_ms: later.try_get(1)?,
+        has_others: has_more || later.try_get(3)?,
+        next_wake_at_ms: next.into_iter().flatten().min(),
         now_ms: later.try_get(0)?,
     })
 }

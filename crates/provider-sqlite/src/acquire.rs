@@ -60,7 +60,14 @@ impl Found {
 /// Looks for due instances. This takes no lock: it runs on a reader's connection.
 pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> Result<Found, Failure> {
     let limit = request.limit;
-    let (due, mut next_wake_at_ms) = find_due(connection, &request.registered, limit.rows, now_ms)?;
+    let search = DueSearch {
+        worker: &request.worker.0,
+        registered: &request.registered,
+        limit: limit.rows,
+        left_ms: integer(request.left_ms),
+        now_ms,
+    };
+    let (due, mut next_wake_at_ms) = search.find(connection)?;
     let queues = admission::find(connection, request, now_ms)?;
     if let Some(at_ms) = queues.next_at_ms() {
         earliest(&mut next_wake_at_ms, at_ms);
@@ -94,7 +101,14 @@ const WAITS: &str = "SELECT EXISTS (SELECT 1 FROM queue_places INDEXED BY queue_
 
 /// Returns the instances that are due, with their messages.
 pub(crate) fn due(connection: &Connection, request: &DueRequest, now_ms: i64) -> Result<Due, Failure> {
-    let (rows, next_wake_at_ms) = find_due(connection, &request.registered, request.rows, now_ms)?;
+    let search = DueSearch {
+        worker: &request.worker.0,
+        registered: &request.registered,
+        limit: request.rows,
+        left_ms: integer(request.left_ms),
+        now_ms,
+    };
+    let (rows, next_wake_at_ms) = search.find(connection)?;
     let mut has_others = rows.len() > request.rows;
     if !has_others {
         has_others = connection.prepare_cached(WAITS)?.query_row([], |row| row.get(0))?;
@@ -132,26 +146,6 @@ fn read_due(connection: &Connection, key: i64, page: PageLimit) -> Result<Option
         next_event_id: EventId(next_event_id?),
         messages,
     }))
-}
-
-/// Returns the registered instances that are due, in order, at most `limit + 1` of each priority, and the time at which
-/// the next one is.
-fn find_due(
-    connection: &Connection,
-    registered: &[(String, String)],
-    limit: usize,
-    now_ms: i64,
-) -> Result<(Vec<DueRow>, Option<i64>), Failure> {
-    let mut registered = registered.to_vec();
-    registered.sort_unstable();
-    registered.dedup();
-    let (mut due, mut next_wake_at_ms) = (Vec::new(), None);
-    for (name, version) in &registered {
-        let search = Search { name, version, now_ms };
-        search.collect(connection, limit, &mut due, &mut next_wake_at_ms)?;
-    }
-    due.sort_unstable();
-    Ok((due, next_wake_at_ms))
 }
 
 /// Returns the bytes of the first page of an instance's history, and of the messages and heartbeats that are read with
@@ -235,20 +229,36 @@ pub(crate) fn earliest(so_far: &mut Option<i64>, wake_at_ms: i64) {
     *so_far = Some(so_far.map_or(wake_at_ms, |earliest| earliest.min(wake_at_ms)));
 }
 
-/// A search for the due instances of one orchestration.
-struct Search<'s> {
-    name: &'s str,
-    version: &'s str,
+/// A search for the due instances of some orchestrations.
+struct DueSearch<'s> {
+    worker: &'s str,
+    registered: &'s [(String, String)],
+    limit: usize,
+    /// Time for which an instance is left to another worker (P29), ms.
+    left_ms: i64,
     now_ms: i64,
 }
 
-impl Search<'_> {
-    /// Adds at most `limit + 1` due instances of each priority, and notes when the first instance that is not due yet
-    /// will be.
+impl DueSearch<'_> {
+    /// Returns the instances that are due, in order, at most `limit + 1` of each priority, and the time at which the
+    /// next one is.
+    fn find(&self, connection: &Connection) -> Result<(Vec<DueRow>, Option<i64>), Failure> {
+        let mut registered = self.registered.to_vec();
+        registered.sort_unstable();
+        registered.dedup();
+        let (mut due, mut next_wake_at_ms) = (Vec::new(), None);
+        for (name, version) in &registered {
+            self.collect(connection, (name, version), &mut due, &mut next_wake_at_ms)?;
+        }
+        due.sort_unstable();
+        Ok((due, next_wake_at_ms))
+    }
+
+    /// Adds the due instances of one orchestration, and notes when the first instance that is not due yet will be.
     fn collect(
         &self,
         connection: &Connection,
-        limit: usize,
+        (name, version): (&str, &str),
         due: &mut Vec<DueRow>,
         next_wake_at_ms: &mut Option<i64>,
     ) -> Result<(), Failure> {
@@ -257,28 +267,36 @@ impl Search<'_> {
              ORDER BY priority DESC LIMIT 1",
         )?;
         let mut waiting = connection.prepare_cached(
-            "SELECT key, wake_at FROM instances
-             WHERE wake_at IS NOT NULL AND name = ?1 AND version = ?2 AND priority = ?3 ORDER BY wake_at, key LIMIT ?4",
+            "SELECT key, wake_at, wake_at > ?4 AND wake_at <= ?5 AND released_by <> ?6
+               AND EXISTS (SELECT 1 FROM workers WHERE id = released_by) FROM instances
+             WHERE wake_at IS NOT NULL AND name = ?1 AND version = ?2 AND priority = ?3 ORDER BY wake_at, key",
         )?;
-        let limit = integer(limit as u64).saturating_add(1);
         let mut below = i64::MAX;
         while let Some(priority) = priorities
-            .query_row(params![self.name, self.version, below], |row| row.get(0))
+            .query_row(params![name, version, below], |row| row.get(0))
             .optional()?
         {
             below = priority;
-            let mut rows = waiting.query(params![self.name, self.version, priority, limit])?;
-            while let Some(row) = rows.next()? {
-                let (key, wake_at_ms) = (row.get(0)?, row.get(1)?);
+            let left_since = self.now_ms.saturating_sub(self.left_ms);
+            let mut rows = waiting.query(params![name, version, priority, left_since, self.now_ms, self.worker])?;
+            let full = due.len() + self.limit;
+            while due.len() <= full
+                && let Some(row) = rows.next()?
+            {
+                let (key, wake_at_ms): (i64, i64) = (row.get(0)?, row.get(1)?);
                 if wake_at_ms > self.now_ms {
                     earliest(next_wake_at_ms, wake_at_ms);
                     break;
+                }
+                if row.get::<_, Option<bool>>(2)? == Some(true) {
+                    earliest(next_wake_at_ms, wake_at_ms.saturating_add(self.left_ms));
+                    continue;
                 }
                 due.push(DueRow {
                     priority: Reverse(priority),
                     wake_at_ms,
                     key,
-                    is_open: self.version == OPEN_VERSION,
+                    is_open: version == OPEN_VERSION,
                 });
             }
         }

@@ -114,6 +114,7 @@ async fn read_all(store: &SqliteProvider, what: &str) {
         registered: vec![("flow".into(), "1".into())],
         limit: TEN,
         history_page: TEN,
+        left_ms: 0,
     };
     let acquired = store.acquire(work).await;
     let acquired = acquired.unwrap_or_else(|error| panic!("{what} keeps others from being acquired: {error}"));

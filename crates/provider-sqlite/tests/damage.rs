@@ -34,6 +34,7 @@ async fn acquire(store: &SqliteProvider) -> Acquired {
             registered,
             limit: TEN,
             history_page: TEN,
+            left_ms: 0,
         })
         .await
         .expect("the store answers")

@@ -141,6 +141,8 @@ pub struct Acquire {
     pub limit: PageLimit,
     /// Size of the history pages that are to be loaded.
     pub history_page: PageLimit,
+    /// Time for which an instance that is due is left to the worker whose turn released it (P29), ms; 0: it is not.
+    pub left_ms: u64,
 }
 
 /// The answer to a request for work.
@@ -168,12 +170,16 @@ impl Acquired {
 /// A question for the instances that are due. Nothing is acquired.
 #[derive(Clone, Debug)]
 pub struct DueRequest {
+    /// The worker that asks.
+    pub worker: WorkerId,
     /// Names and versions of orchestrations that the worker can run.
     pub registered: Vec<(String, String)>,
     /// Most instances to tell of.
     pub rows: usize,
     /// Most messages of each instance.
     pub messages: PageLimit,
+    /// Time for which an instance that is due is left to the worker whose turn released it (P29), ms; 0: it is not.
+    pub left_ms: u64,
 }
 
 /// The answer to a question for the instances that are due.

@@ -95,6 +95,9 @@
 //!   deadline. Any request for tasks takes late attempts that no worker has, whatever their queue, name, session and
 //!   place in line. A late attempt leaves its session, and its place unless that is a slot. An attempt that goes back
 //!   to its queue waits anew, unless it was taken late.
+//! - **P29** A request for work may [leave](Acquire::left_ms) an instance that is due to another worker for a time.
+//!   That is the worker whose turn released the instance last, if it is registered: it may have kept the generator. The
+//!   answer says when that time is over.
 
 mod admission;
 mod ask;

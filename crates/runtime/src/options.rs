@@ -131,6 +131,9 @@ pub const RESUME_BATCH: usize = 500;
 pub(crate) const OWNED_PAGE: usize = 5_000;
 /// Number of instances and tasks that one line of the log names when a worker releases those that it does not know.
 pub(crate) const ORPHANS_NAMED: usize = 10;
+/// Time for which an instance that is due is left to the worker whose turn released it (P29), ms. That worker may be
+/// full, held up, or dead and not taken over yet.
+pub(crate) const LEFT_MS: u64 = 100;
 /// Highest number of instances that are due and are woken together, before others are acquired.
 pub(crate) const DUE_BATCH: usize = 32;
 /// Limit of the messages of each of these. An instance with more is acquired first.

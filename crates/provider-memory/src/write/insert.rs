@@ -82,6 +82,7 @@ pub(super) fn insert(
         tags: instance.tags.clone(),
         report: None,
         mismatched_code: None,
+        released_by: None,
         created_at_ms,
         updated_at_ms: created_at_ms,
         completed_at_ms: None,

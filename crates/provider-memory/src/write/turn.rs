@@ -131,6 +131,9 @@ fn advance(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey, next: Event
         if !matches!(turn.after, AfterTurn::Suspend { .. }) {
             row.open_work = turn.open_work.clone();
         }
+        if matches!(turn.after, AfterTurn::Release { .. }) {
+            row.released_by = Some(turn.worker.clone());
+        }
         match &turn.after {
             AfterTurn::Hold => {}
             AfterTurn::Release { wake_at_ms } if has_unseen => {

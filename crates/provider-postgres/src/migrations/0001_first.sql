@@ -18,6 +18,7 @@ CREATE TABLE {schema}.instances (
   execution bigint NOT NULL,                            -- current execution, from 1
   status text COLLATE "C" NOT NULL,                     -- Pending, Running, Completed, Failed, Cancelled, Terminated, Suspended
   owner text COLLATE "C",                               -- workers.id; set only while Pending or Running
+  released_by text COLLATE "C",                         -- workers.id of the worker whose turn released the instance last; it may be gone
   epoch bigint NOT NULL,                                -- number of acquisitions
   next_event_id bigint NOT NULL,                        -- of the current execution
   turns bigint NOT NULL,                                -- committed turns of the current execution; 0: fresh

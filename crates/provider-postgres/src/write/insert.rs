@@ -34,12 +34,13 @@ macro_rules! start {
             "WITH w AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = ANY ($claims::text[]) ORDER BY id FOR KEY SHARE
 ), made AS (
-  INSERT INTO {schema}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns,
-    wake_at, custom_status, custom_status_version, state_version, priority, parent_id, parent_key, parent_execution,
-    parent_event, tags, report, open_work, mismatched_code, created_at, updated_at, completed_at)
+  INSERT INTO {schema}.instances (key, id, name, version, execution, status, owner, released_by, epoch, next_event_id,
+    turns, wake_at, custom_status, custom_status_version, state_version, priority, parent_id, parent_key,
+    parent_execution, parent_event, tags, report, open_work, mismatched_code, created_at, updated_at, completed_at)
   SELECT key, id, name, CASE WHEN claimed THEN coalesce(next_version, version) ELSE version END,
   CASE WHEN claimed THEN execution ELSE 1 END,
-    CASE WHEN claimed THEN status ELSE 'Pending' END, CASE WHEN claimed AND keeps THEN claim END, claimed::int,
+    CASE WHEN claimed THEN status ELSE 'Pending' END, CASE WHEN claimed AND keeps THEN claim END,
+    CASE WHEN claimed AND NOT keeps AND NOT is_due AND NOT ends THEN claim END, claimed::int,
     CASE WHEN claimed THEN next_event_id ELSE 2 END, CASE WHEN claimed THEN turns ELSE 0 END,
     CASE WHEN NOT claimed AND in_queue THEN NULL WHEN NOT claimed OR is_due THEN coalesce($now, {now}) ELSE wake_at END,
     CASE WHEN claimed THEN custom_status END,

@@ -45,6 +45,7 @@ macro_rules! moved {
     turns = CASE WHEN t.begins THEN 0 ELSE i.turns + t.counts END,
     status = t.status,
     owner = CASE WHEN t.keeps THEN t.owner END,
+    released_by = CASE WHEN t.sleeps THEN t.owner ELSE i.released_by END,
     wake_at =
       CASE WHEN t.sleeps AND i.unread > t.consumed AND i.message_seq > t.seen
         THEN least(coalesce($now, {now}), t.wake_at)

@@ -86,6 +86,7 @@ async fn acquire_and_load(store: &PostgresProvider, worker: WorkerId, damage: &s
         registered: vec![(model.name, model.version)],
         limit: TEN,
         history_page: TEN,
+        left_ms: 0,
     };
     let acquired = store.acquire(work).await;
     let acquired = acquired.unwrap_or_else(|error| panic!("{damage}: {error}"));

@@ -51,6 +51,7 @@ fn request(worker: &WorkerId) -> Acquire {
         registered: vec![(new.name, new.version)],
         limit: PageLimit { rows: 3, ..page },
         history_page: page,
+        left_ms: 0,
     }
 }
 

@@ -285,6 +285,7 @@ async fn an_admission_is_fourteen_statements() {
         registered: vec![(registered.name.clone(), registered.version.clone())],
         limit: PageLimit::rows(10),
         history_page: PageLimit::rows(10),
+        left_ms: 0,
     };
     let mut least = u64::MAX;
     // The first admission prepares the statements.

@@ -13,6 +13,7 @@ CREATE TABLE instances (
   execution INTEGER NOT NULL,                     -- current execution, from 1
   status TEXT NOT NULL,                           -- Pending, Running, Completed, Failed, Cancelled, Terminated, Suspended
   owner TEXT,                                     -- workers.id; set only while Pending or Running
+  released_by TEXT,                               -- workers.id of the worker whose turn released the instance last; it may be gone
   epoch INTEGER NOT NULL,                         -- number of acquisitions
   next_event_id INTEGER NOT NULL,                 -- of the current execution
   turns INTEGER NOT NULL,                         -- committed turns of the current execution; 0: fresh

@@ -201,7 +201,7 @@ fn release(
         session.query_optional,
         fence,
         "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = 'Running',
-         owner = NULL, open_work = $open_work,
+         owner = NULL, released_by = $owner, open_work = $open_work,
            suspicion = CASE WHEN $next > $first THEN 0 ELSE suspicion END,
            wake_at = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE instance_key = $key AND seq > $seen)
              THEN min($now, coalesce($wake_at, $now)) ELSE $wake_at END"

@@ -10,7 +10,9 @@ use tokio::sync::oneshot;
 use crate::client::pending_wake::WakeEnd;
 use crate::instance::places::ReservedPlaces;
 use crate::log::Level;
-use crate::options::{ACQUIRE_BATCH, DUE_BATCH, DUE_MESSAGES, HISTORY_PAGE, RETRY_DELAYS, SAFETY_POLL, WAKES_PATIENCE};
+use crate::options::{
+    ACQUIRE_BATCH, DUE_BATCH, DUE_MESSAGES, HISTORY_PAGE, LEFT_MS, RETRY_DELAYS, SAFETY_POLL, WAKES_PATIENCE,
+};
 use crate::platform::retry::retrying;
 use crate::platform::time::sleep;
 use crate::session::Session;
@@ -129,6 +131,8 @@ async fn wake_kept(session: &Session, rows: usize) -> Result<Woken, ProviderErro
     let (shared, worker) = (&session.shared, &session.worker);
     *worker.next_acquire_ms.lock() = None;
     let request = DueRequest {
+        worker: worker.id.clone(),
+        left_ms: LEFT_MS,
         registered: shared.registry.lock().acquirable(),
         rows: rows.min(DUE_BATCH),
         messages: DUE_MESSAGES,
@@ -183,6 +187,7 @@ async fn acquire(
         registered: names.unwrap_or_else(|| shared.registry.lock().acquirable()),
         limit,
         history_page: HISTORY_PAGE,
+        left_ms: LEFT_MS,
     };
     let requested = shared.clock.request_time();
     let claim = worker.claim();

@@ -136,6 +136,7 @@ impl Shape {
 ), moved AS (
   UPDATE {{schema}}.instances SET epoch = $epoch, next_event_id = $next, turns = turns + 1, updated_at = $time,
     status = $status, owner = CASE WHEN $keeps THEN $owner END, wake_at = $wake_at, suspicion = 0, probation = 0,
+    released_by = CASE WHEN $keeps OR $ends THEN released_by ELSE $owner END,
     report = NULL, mismatched_code = NULL, open_work = $open_work, {raised}{counted}
     custom_status = CASE WHEN $has_custom_status THEN $custom_status ELSE custom_status END,
     custom_status_version = custom_status_version + $has_custom_status::int,
