@@ -235,12 +235,12 @@ pub(crate) fn resume(tables: &mut Tables, key: InstanceKey) -> bool {
     true
 }
 
-/// Returns true if an entry is in a queue, and has no slot yet.
 /// Returns true if an instance or an attempt of any queue waits.
 pub(crate) fn any_waits(tables: &Tables) -> bool {
     tables.queue_places.iter().any(|(_, row)| row.place != QueuePlace::Slot)
 }
 
+/// Returns true if an entry is in a queue, and has no slot yet.
 fn waits(tables: &Tables, key: EntryKey) -> bool {
     (tables.queue_places.get(&key)).is_some_and(|row| row.place != QueuePlace::Slot)
 }
