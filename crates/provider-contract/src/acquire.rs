@@ -89,6 +89,7 @@ pub async fn takes_only_instances_whose_name_and_version_are_registered(store: &
         limit: PageLimit::rows(100),
         history_page: PageLimit::rows(100),
         left_ms: 0,
+        looked: false,
     };
     let acquired = store.request(request(&[])).await;
     assert_eq!((ids(&acquired), acquired.next_wake_at_ms), (vec![], None));
@@ -218,6 +219,7 @@ pub async fn brings_the_first_page_of_history_and_every_message(store: &Store) {
         limit: PageLimit::rows(1),
         history_page: PageLimit::rows(history_page),
         left_ms: 0,
+        looked: false,
     };
     let first = store.request(request(10)).await;
     let [owned] = &first.instances[..] else {
@@ -286,6 +288,7 @@ pub async fn leaves_a_backlog_of_unregistered_orchestrations_due(store: &Store) 
             limit: PageLimit::rows(600),
             history_page: PageLimit::rows(1),
             left_ms: 0,
+            looked: false,
         })
         .await;
     assert_eq!(acquired.instances.len(), 500);

@@ -18,6 +18,7 @@ fn request(worker: &WorkerId, registered: &[(&str, &str)]) -> Acquire {
         limit: PageLimit::rows(10),
         history_page: PageLimit::rows(100),
         left_ms: 0,
+        looked: false,
     }
 }
 

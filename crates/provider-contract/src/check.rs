@@ -73,6 +73,7 @@ impl Handle<'_> {
             limit: PageLimit::rows(10),
             history_page: PageLimit::rows(100),
             left_ms: 0,
+            looked: false,
         };
         let acquired = self.request(request).await;
         assert_eq!(acquired.instances.len(), 1);

@@ -85,6 +85,7 @@ pub async fn a_worker_can_give_it_back(store: &Store) {
             limit: PageLimit::rows(10),
             history_page: PageLimit::rows(10),
             left_ms: 0,
+            looked: false,
         })
         .await;
     let [next] = &acquired.instances[..] else {

@@ -161,6 +161,7 @@ fn leaving(worker: &WorkerId) -> Acquire {
         limit: PageLimit::rows(10),
         history_page: PageLimit::rows(10),
         left_ms: 50,
+        looked: true,
     }
 }
 

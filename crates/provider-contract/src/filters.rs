@@ -245,6 +245,7 @@ pub async fn finds_the_children_of_a_deleted_parent(store: &Store) {
             limit: PageLimit::rows(10),
             history_page: PageLimit::rows(100),
             left_ms: 0,
+            looked: false,
         })
         .await;
     assert_eq!(acquired.instances.len(), 1, "it goes on");

@@ -138,6 +138,7 @@ pub async fn a_closed_handle_answers_closed(store: &Store) {
         limit: PageLimit::rows(1),
         history_page: PageLimit::rows(1),
         left_ms: 0,
+        looked: false,
     };
     closed(store.try_batch(vec![start(instance("b"))]).await);
     closed(provider.register_worker(new_worker("v")).await);

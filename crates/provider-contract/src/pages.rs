@@ -55,6 +55,7 @@ fn request(worker: &WorkerId, limit: PageLimit, history_page: PageLimit) -> Acqu
         limit,
         history_page,
         left_ms: 0,
+        looked: false,
     }
 }
 

@@ -235,6 +235,7 @@ impl Handle<'_> {
             limit: PageLimit::rows(limit),
             history_page: PageLimit::rows(100),
             left_ms: 0,
+            looked: false,
         })
         .await
     }
@@ -274,6 +275,7 @@ impl Handle<'_> {
             limit: PageLimit::rows(1),
             history_page: PageLimit::rows(100),
             left_ms: 0,
+            looked: false,
         };
         let acquired = self.request_page(request, message_page).await;
         acquired.instances.into_iter().next().expect("one is due")

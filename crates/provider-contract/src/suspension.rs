@@ -206,6 +206,7 @@ pub async fn of_other_orchestrations_lasts(store: &Store) {
             limit: PageLimit::rows(1),
             history_page: PageLimit::rows(100),
             left_ms: 0,
+            looked: false,
         };
         let owned = store.request(request).await.instances.remove(0);
         store.commit(suspend_mismatched(&owned, &worker, "old")).await;

@@ -38,6 +38,7 @@ async fn acquire(store: Handle<'_>, worker: &WorkerId, versions: &[&str]) -> Acq
         limit: PageLimit::rows(10),
         history_page: PageLimit::rows(100),
         left_ms: 0,
+        looked: false,
     };
     store.request(request).await
 }

@@ -287,6 +287,7 @@ async fn a_snapshot_shows_everything_in_order() {
         limit: PageLimit::rows(1),
         history_page: PageLimit::rows(10),
         left_ms: 0,
+        looked: false,
     };
     assert_eq!(
         provider.acquire(request).await.expect("it is open").instances[0].id,

@@ -252,12 +252,15 @@ impl Provider for PostgresProvider {
 
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
         let request = Arc::new(request);
-        let asked = Arc::clone(&request);
-        let looked = self
-            .read(move |connection| Box::pin(async move { acquire::answer_if_nothing_due(connection, &asked).await }));
-        // Most often nothing is due, which needs no transaction.
-        if let Some(nothing) = looked.await? {
-            return Ok(nothing);
+        if !request.looked {
+            let asked = Arc::clone(&request);
+            let look = self.read(move |connection| {
+                Box::pin(async move { acquire::answer_if_nothing_due(connection, &asked).await })
+            });
+            // Most often nothing is due, which needs no transaction.
+            if let Some(nothing) = look.await? {
+                return Ok(nothing);
+            }
         }
         self.write(move |session| {
             let request = Arc::clone(&request);

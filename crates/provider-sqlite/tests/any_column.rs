@@ -115,6 +115,7 @@ async fn read_all(store: &SqliteProvider, what: &str) {
         limit: TEN,
         history_page: TEN,
         left_ms: 0,
+        looked: false,
     };
     let acquired = store.acquire(work).await;
     let acquired = acquired.unwrap_or_else(|error| panic!("{what} keeps others from being acquired: {error}"));

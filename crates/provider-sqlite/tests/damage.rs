@@ -35,6 +35,7 @@ async fn acquire(store: &SqliteProvider) -> Acquired {
             limit: TEN,
             history_page: TEN,
             left_ms: 0,
+            looked: false,
         })
         .await
         .expect("the store answers")

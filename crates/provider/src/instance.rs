@@ -143,6 +143,9 @@ pub struct Acquire {
     pub history_page: PageLimit,
     /// Time for which an instance that is due is left to the worker whose turn released it (P29), ms; 0: it is not.
     pub left_ms: u64,
+    /// True if the worker knows that there is work, from a [look](crate::Provider::due). Otherwise a store may look
+    /// first, because most often there is none.
+    pub looked: bool,
 }
 
 /// The answer to a request for work.

@@ -87,6 +87,7 @@ async fn acquire_and_load(store: &PostgresProvider, worker: WorkerId, damage: &s
         limit: TEN,
         history_page: TEN,
         left_ms: 0,
+        looked: false,
     };
     let acquired = store.acquire(work).await;
     let acquired = acquired.unwrap_or_else(|error| panic!("{damage}: {error}"));

@@ -52,6 +52,7 @@ fn request(worker: &WorkerId) -> Acquire {
         limit: PageLimit { rows: 3, ..page },
         history_page: page,
         left_ms: 0,
+        looked: false,
     }
 }
 

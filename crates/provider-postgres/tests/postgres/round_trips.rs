@@ -286,6 +286,7 @@ async fn an_admission_is_fourteen_statements() {
         limit: PageLimit::rows(10),
         history_page: PageLimit::rows(10),
         left_ms: 0,
+        looked: false,
     };
     let mut least = u64::MAX;
     // The first admission prepares the statements.
