@@ -131,6 +131,9 @@ pub const RESUME_BATCH: usize = 500;
 pub(crate) const OWNED_PAGE: usize = 5_000;
 /// Number of instances and tasks that one line of the log names when a worker releases those that it does not know.
 pub(crate) const ORPHANS_NAMED: usize = 10;
+/// Longest wait for a timer alone through which the generator of a sleeping instance is kept, ms. Before a later one is
+/// due, other generators have mostly taken its place.
+pub(crate) const TIMER_KEPT_MS: i64 = 60_000;
 /// Time for which an instance that is due is left to the worker whose turn released it (P29), ms. That worker may be
 /// full, held up, or dead and not taken over yet.
 pub(crate) const LEFT_MS: u64 = 100;

@@ -102,7 +102,8 @@ async fn wake_or_acquire(
     places: ReservedPlaces,
     names: Option<Names>,
 ) -> Result<(), ProviderError> {
-    if names.is_none() && session.instances.keeps_any() {
+    let looks = names.is_none() && session.instances.keeps_any();
+    if looks {
         let Woken { count, has_others } = wake_kept(session, limit.rows).await?;
         if !has_others {
             return Ok(());
@@ -114,7 +115,7 @@ async fn wake_or_acquire(
             return Ok(());
         }
     }
-    acquire(session, limit, places, names).await
+    acquire(session, limit, places, names, looks).await
 }
 
 /// The result of waking the instances that are due and whose generators were kept.
@@ -177,6 +178,7 @@ async fn acquire(
     limit: PageLimit,
     places: ReservedPlaces,
     names: Option<Names>,
+    looked: bool,
 ) -> Result<(), ProviderError> {
     let (shared, worker) = (&session.shared, &session.worker);
     // The time is cleared before the request is made: an instance that becomes due from here on, or whose orchestration
@@ -188,6 +190,7 @@ async fn acquire(
         limit,
         history_page: HISTORY_PAGE,
         left_ms: LEFT_MS,
+        looked,
     };
     let requested = shared.clock.request_time();
     let claim = worker.claim();

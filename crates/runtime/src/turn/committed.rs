@@ -15,6 +15,7 @@ use crate::commit::committer::WriteDone;
 use crate::instance::instances::Instances;
 use crate::instance::places::ReservedPlaces;
 use crate::log::{Level, LogRecord};
+use crate::options::TIMER_KEPT_MS;
 use crate::report::Report;
 use crate::state::alarm::Alarm;
 use crate::state::attempt::AbortReason;
@@ -170,7 +171,7 @@ fn committed(
                 .activities
                 .carry_out(instance, &core.heartbeats, std::mem::take(&mut after.effects));
             drop(core);
-            released(instances, instance);
+            released(instances, instance, wake_at_ms);
             if let Some(at) = wake_at_ms {
                 instances.worker.due_at(at);
             }
@@ -301,15 +302,16 @@ pub(super) fn go_on(
     instances.follow(instance, then);
 }
 
-/// Releases an instance that sleeps in the store now. If the instance waits for a message, or for an activity that
-/// was offered to other workers, its generator is kept for as long as the cache has room.
-fn released(instances: &Arc<Instances>, instance: &Arc<Instance>) {
+/// Releases an instance that sleeps in the store now. Its generator is kept for as long as the cache has room, if the
+/// instance waits for a message, for an activity that was offered to other workers, or for a timer that is due soon.
+fn released(instances: &Arc<Instances>, instance: &Arc<Instance>, wake_at_ms: Option<i64>) {
+    let is_soon = wake_at_ms.is_some_and(|at_ms| at_ms <= instances.now_ms() + TIMER_KEPT_MS);
     let is_kept = {
         let mut table = instances.table.lock();
         let mut core = instance.lock();
         let is_owned = table.owns(instance);
         let awaits = core.remote_activities.offered() > 0 || core.engine.as_ref().is_some_and(Engine::awaits_message);
-        let is_kept = is_owned && awaits && instances.shared.options.cached_instances_max > 0;
+        let is_kept = is_owned && (awaits || is_soon) && instances.shared.options.cached_instances_max > 0;
         core.control.complete();
         if is_kept {
             table.keep_released(Arc::clone(instance), core.epoch, core.next_event_id);

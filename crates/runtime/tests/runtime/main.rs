@@ -28,5 +28,6 @@ mod suspension;
 mod tasks;
 mod turns;
 mod waking;
+mod waking_due;
 mod watch;
 mod watchdog;

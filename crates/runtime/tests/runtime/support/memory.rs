@@ -9,8 +9,9 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use perdure_engine::{EventRecord, Mailbox, MessageBody};
 use perdure_provider::{
-    Clock, CommitDone, InstanceKey, Load, NewWorker, Newest, Outcome, PageLimit, Probation, ProbationStep, Provider,
-    ProviderError, ProviderErrorKind, Queues, SessionLimits, Task, TaskRequest, WorkerId, Write,
+    Change, ChangeListener, Clock, CommitDone, InstanceKey, Load, NewMessage, NewWorker, Newest, Outcome, PageLimit,
+    Probation, ProbationStep, Provider, ProviderError, ProviderErrorKind, Queues, SessionLimits, Task, TaskRequest,
+    WorkerId, Write,
 };
 use perdure_provider_memory::{InstanceRow, MemoryProvider, MemoryStore};
 use tokio::sync::Notify;
@@ -77,6 +78,8 @@ pub(crate) struct Memory {
     pub(super) provider: Arc<MemoryProvider>,
     /// The handle of other processes.
     others: Arc<MemoryProvider>,
+    /// Hears of the changes that [`send`](Self::send) makes.
+    listener: Mutex<Option<ChangeListener>>,
     control: Mutex<Control>,
     resumed: Notify,
 }
@@ -88,6 +91,7 @@ impl Memory {
             concurrent,
             provider: store.connect(),
             others: store.connect(),
+            listener: Mutex::default(),
             store,
             control: Mutex::default(),
             resumed: Notify::new(),
@@ -233,6 +237,30 @@ impl Memory {
     /// Takes over a worker that has died, as another process would.
     pub(crate) fn bury_worker(&self, worker: &str) {
         at_once(self.others.take_over_worker(&WorkerId(worker.into()), "it died")).expect("it is open");
+    }
+
+    /// Sends an event to an instance, as another process would.
+    pub(crate) fn send(&self, id: &str, event: &str) {
+        let message = NewMessage {
+            instance: id.into(),
+            body: MessageBody::Mail {
+                mailbox: Mailbox::Event(event.into()),
+                payload: None,
+            },
+            unread_max: None,
+            time_ms: 0,
+        };
+        let outcomes = self.others.write(&[Write::Message(message)]).expect("it is open");
+        assert!(matches!(outcomes[..], [Outcome::Delivered { .. }]), "{outcomes:?}");
+        let change = Change {
+            work: true,
+            ..Change::default()
+        };
+        self.listener.lock().iter().for_each(|listener| listener(&change));
+    }
+
+    pub(super) fn listen(&self, listener: ChangeListener) {
+        *self.listener.lock() = Some(listener);
     }
 
     /// Adds a worker of another process.

@@ -56,8 +56,10 @@ impl ProviderWrapper for Memory {
         self.hand_over(batch, done);
     }
 
-    /// No listener is told: a test itself says when a session is to look.
-    fn on_foreign_change(&self, _: ChangeListener) {}
+    /// Only [`send`](Memory::send) tells the listener. Otherwise a test itself says when a session is to look.
+    fn on_foreign_change(&self, listener: ChangeListener) {
+        self.listen(listener);
+    }
 
     async fn renew_worker(
         &self,
