@@ -54,8 +54,17 @@ const PROBES: &[&str] = &[
     "SELECT name FROM messages INDEXED BY messages_mailbox ORDER BY instance_key, kind, name LIMIT 1",
     "SELECT * FROM queues ORDER BY name LIMIT 1",
     "SELECT * FROM queue_places ORDER BY key LIMIT 1",
+    "SELECT name FROM queue_places INDEXED BY queue_places_line WHERE place = 0 ORDER BY queue LIMIT 1",
+    "SELECT name FROM queue_places INDEXED BY queue_places_held WHERE place = 1 ORDER BY queue, queue_key LIMIT 1",
+    "SELECT name FROM queue_places INDEXED BY queue_places_held_sorts WHERE place = 1 ORDER BY queue, name LIMIT 1",
+    "SELECT queue FROM queue_places INDEXED BY queue_places_slots WHERE place = 2 ORDER BY queue LIMIT 1",
+    "SELECT queue FROM queue_places INDEXED BY queue_places_delayed WHERE place = 3 ORDER BY queue, queued_at LIMIT 1",
+    "SELECT name FROM queue_places INDEXED BY queue_places_delayed_sorts WHERE place = 3 ORDER BY queue, name LIMIT 1",
+    "SELECT turn FROM queue_places INDEXED BY queue_places_turns ORDER BY queue, queue_key LIMIT 1",
     "SELECT * FROM queue_keys ORDER BY queue, queue_key LIMIT 1",
+    "SELECT next_at FROM queue_keys INDEXED BY queue_keys_waiting ORDER BY queue, waits_for LIMIT 1",
     "SELECT * FROM start_keys ORDER BY rule, scope, start_key LIMIT 1",
+    "SELECT instance_key FROM start_keys INDEXED BY start_keys_instance ORDER BY instance_key LIMIT 1",
     "SELECT * FROM workers ORDER BY id LIMIT 1",
     "SELECT * FROM revocations ORDER BY worker, instance_key LIMIT 1",
     "SELECT * FROM activities ORDER BY name LIMIT 1",
@@ -64,6 +73,7 @@ const PROBES: &[&str] = &[
     "SELECT start_by FROM tasks INDEXED BY tasks_late
      WHERE owner IS NULL AND start_by IS NOT NULL ORDER BY start_by LIMIT 1",
     "SELECT owner FROM tasks INDEXED BY tasks_owner WHERE owner IS NOT NULL ORDER BY owner LIMIT 1",
+    "SELECT place_key FROM tasks INDEXED BY tasks_place WHERE place_key IS NOT NULL ORDER BY place_key LIMIT 1",
     "SELECT route FROM tasks INDEXED BY tasks_session WHERE session IS NOT NULL ORDER BY queue, session LIMIT 1",
     "SELECT * FROM sessions ORDER BY queue, session LIMIT 1",
     "SELECT worker FROM sessions INDEXED BY sessions_worker ORDER BY worker LIMIT 1",
@@ -72,6 +82,12 @@ const PROBES: &[&str] = &[
     "SELECT * FROM state ORDER BY instance_key, name LIMIT 1",
     "SELECT * FROM asks ORDER BY instance_key, id LIMIT 1",
     "SELECT number FROM asks INDEXED BY asks_answered WHERE number IS NOT NULL ORDER BY instance_key LIMIT 1",
+    "SELECT * FROM streams ORDER BY instance_key, name LIMIT 1",
+    "SELECT * FROM stream_chunks ORDER BY instance_key, name, first_index LIMIT 1",
+    "SELECT expires_at FROM stream_chunks INDEXED BY stream_chunks_expiring WHERE expires_at IS NOT NULL
+     ORDER BY expires_at LIMIT 1",
+    "SELECT first_index FROM stream_chunks INDEXED BY stream_chunks_writer WHERE event_id IS NOT NULL
+     ORDER BY instance_key, execution LIMIT 1",
     "SELECT * FROM logs ORDER BY instance_key, execution, event_id, line LIMIT 1",
     "SELECT time FROM logs INDEXED BY logs_time ORDER BY time LIMIT 1",
 ];
@@ -231,6 +247,26 @@ mod tests {
             .execute_batch("INSERT INTO workers VALUES ('w', 'n', 'h', 5, '1', 900, NULL, NULL)")
             .expect("it is a row");
         connection
+    }
+
+    #[test]
+    fn each_table_and_index_has_a_probe() {
+        let connection = older();
+        let mut all = connection
+            .prepare(
+                "SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'index') AND name NOT LIKE 'sqlite%'",
+            )
+            .expect("it is a statement");
+        let all = all.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+        for found in all.expect("it is answered") {
+            let (kind, name): (String, String) = found.expect("they are texts");
+            let before = if kind == "index" { "BY" } else { "FROM" };
+            let is_probed = PROBES.iter().any(|probe| {
+                let words: Vec<&str> = probe.split_whitespace().collect();
+                words.windows(2).any(|words| words == [before, &*name])
+            });
+            assert!(is_probed || name == "identity", "{kind} {name}");
+        }
     }
 
     #[test]
