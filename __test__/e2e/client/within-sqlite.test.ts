@@ -117,6 +117,8 @@ describe('on SQLite', () => {
       ["perdure_start (id, name, options) VALUES ('x', 'x', '{\"tags\":{\"a\":1}}')", /the option tags must be/],
       ["perdure_start (id, name, options) VALUES ('x', 'x', '{\"version\":\"\"}')", /the option version must be/],
       ["perdure_start (id, name, options) VALUES ('x', 'x', '{\"onConflict\":\"x\"}')", /the option onConflict must/],
+      ["perdure_start (id, name, options) VALUES ('x', 'x', '{\"startAt\":\"2026-02-30T10:00Z\"}')", /startAt must be/],
+      ["perdure_start (id, name, options) VALUES ('x', 'x', '{\"startAt\":\"2026-02-03T25:00Z\"}')", /startAt must be/],
       [
         "perdure_start (id, name, input) VALUES ('x', 'x', json_quote(hex(zeroblob(1048577))))",
         /more than 2097152 bytes/,

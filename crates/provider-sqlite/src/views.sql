@@ -38,6 +38,8 @@ CREATE TRIGGER perdure_start_insert INSTEAD OF INSERT ON perdure_start BEGIN
       SELECT json_group_object(t.key, t.ms) FROM (
         SELECT o.key, CASE
           WHEN o.key = 'startAt' THEN CASE
+            -- SQLite counts on from a day that the month does not have.
+            WHEN date(substr(o.value, 1, 10), '+0 days') <> substr(o.value, 1, 10) THEN NULL
             WHEN o.value GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9][T ][0-9][0-9]:[0-9][0-9]*Z'
               OR o.value GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9][T ][0-9][0-9]:*[+-][0-9][0-9]:[0-9][0-9]'
             THEN CAST(round((julianday(o.value) - 2440587.5) * 86400000) AS INTEGER) END
