@@ -146,11 +146,12 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   });
 
   it.each([
-    ['turn', 6],
-    ['activity', 6],
+    // The first turn wakes the instance. Its process ends before it has acquired the instance, which is no evidence.
+    ['turn', 6, 7],
+    ['activity', 6, 6],
   ])(
     'an instance whose %s ends the process each time is suspended, and the other instances continue',
-    async (what, count) => {
+    async (what, count, deaths) => {
       const { client } = store;
       const log = `exits ${what}`;
       const { first, ids } = await harmful(log, 'first', count);
@@ -158,7 +159,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await client.raiseEvent(exits, 'go');
       expect(await first.exited()).toEqual({ code: 3, signal: null });
       // Once the instance is tried together with the others. Then the others are tried alone, one by one.
-      for (let death = 2; death <= 6; death += 1) {
+      for (let death = 2; death <= deaths; death += 1) {
         const next = Worker.spawn({
           store: store.address,
           log: join(folder, log),

@@ -144,9 +144,9 @@ pub(crate) const DUE_MESSAGES: PageLimit = PageLimit {
     rows: 32,
     bytes: 64 * 1024,
 };
-/// Longest wait for the turns of these before the store is asked again. An instance whose turn takes longer is acquired
-/// then, and its turn is fenced off.
-pub(crate) const WAKES_PATIENCE: Duration = Duration::from_secs(1);
+/// Longest wait for the turns of these. An instance whose turn takes longer is acquired meanwhile: so no other worker
+/// runs the same turn after [`LEFT_MS`], and a turn that never ends is evidence against its instance.
+pub(crate) const WAKES_PATIENCE: Duration = Duration::from_millis(20);
 /// Number of times that a suspension is written although the store refuses it for good. Then the instance is released.
 pub(crate) const SUSPENSION_TRIES: u32 = 3;
 /// Limit of one read of a history, for an instance or for a client.

@@ -126,6 +126,9 @@ impl Instances {
 
     /// Makes an instance this worker's. Returns it if its stored part is to be read next.
     fn add_acquired(self: &Arc<Self>, acquired: AcquiredInstance) -> Option<Arc<Instance>> {
+        if self.adopt_woken(&acquired) {
+            return None;
+        }
         let stale = {
             let mut table = self.live_table()?;
             match table.take_released(acquired.key, acquired.epoch, acquired.next_event_id) {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 use perdure_engine::{Mailbox, Message};
-use perdure_provider::{CommitOutcome, DueInstance, Outcome, ProviderError};
+use perdure_provider::{AcquiredInstance, CommitOutcome, DueInstance, Outcome, ProviderError};
 use perdure_scheduler::{NextAction, Process, State};
 
 use crate::client::pending_wake::{Done, PendingWake, WakeCause, WakeEnd};
@@ -110,6 +110,32 @@ impl Instances {
         }
         self.shared.metrics.cache_hits.add(1);
         self.follow(instance, then);
+    }
+
+    /// Makes an instance this worker's whose wake has not come to its commit, and which was acquired meanwhile: its turn
+    /// takes long, and is an ordinary one from here on. Returns false if there is no such instance.
+    pub(crate) fn adopt_woken(self: &Arc<Self>, acquired: &AcquiredInstance) -> bool {
+        let wake = {
+            let table = self.table.lock();
+            let Some(instance) = table.get(acquired.key) else {
+                return false;
+            };
+            let mut core = instance.lock();
+            if core.epoch != acquired.epoch || !core.is_waking {
+                return false;
+            }
+            let Some(wake) = core.wake.take_if(|wake| matches!(wake.cause, WakeCause::Due)) else {
+                return false;
+            };
+            core.is_waking = false;
+            wake
+        };
+        let (done, logs) = wake.take();
+        self.tell(logs);
+        done(WakeEnd::Written);
+        // Messages may have come between the look and the acquisition.
+        self.reread(acquired.key);
+        true
     }
 
     /// Handles the answer to a wake. Returns its end. If that is [`Written`](WakeEnd::Written), the turn is durable and

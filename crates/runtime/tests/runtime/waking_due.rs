@@ -129,6 +129,28 @@ async fn a_turn_whose_outcome_is_unknown_is_not_lost() {
     f.assert_empty();
 }
 
+/// No other worker is to run the same turn, and a turn that never ends must be evidence against the instance.
+#[tokio::test(start_paused = true)]
+async fn an_instance_whose_turn_takes_long_is_acquired_meanwhile() {
+    let mut f = asleep(TWO_EVENTS).await;
+    let epoch = f.memory.get("i").epoch;
+    f.memory.send("i", "go");
+    // The thread does not come to the turn.
+    f.hang(1).await;
+    let row = f.memory.get("i");
+    assert_eq!(row.owner.map(|owner| owner.0.to_string()), Some(f.runtime_worker()));
+    assert_eq!((row.epoch, f.memory.waiting("i"), f.logged.len()), (epoch + 1, 1, 0));
+    // A message that comes now is for the owner.
+    f.memory.send("i", "on");
+    f.settle().await;
+    assert_eq!(
+        (f.memory.get("i").epoch, f.logged.clone()),
+        (epoch + 1, vec!["went".to_owned()])
+    );
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
 #[tokio::test(start_paused = true)]
 async fn code_that_does_not_fit_is_suspended_by_the_next_turn() {
     let mut f = asleep(TWO_EVENTS).await;
