@@ -168,12 +168,14 @@ macro_rules! work_of_queues {
 }
 pub(crate) use work_of_queues;
 
-/// Selects the time until which the first instance of a class that is left to another worker is left to it.
+/// Selects the time until which the first instance of a class that is left to another worker is left to it. The times
+/// are conditions of their own, so that the index is read from there on and not before.
 macro_rules! left_until {
     () => {
         concat!(
             "(SELECT i.wake_at + $left FROM {schema}.instances i
-  WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority AND ",
+  WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
+    AND i.wake_at > coalesce($now, {now}) - $left AND i.wake_at <= coalesce($now, {now}) AND ",
             crate::acquire::left_to_another!(),
             " ORDER BY i.wake_at LIMIT 1)"
         )
