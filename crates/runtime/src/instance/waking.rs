@@ -112,8 +112,8 @@ impl Instances {
         self.follow(instance, then);
     }
 
-    /// Makes an instance this worker's whose wake has not come to its commit, and which was acquired meanwhile: its turn
-    /// takes long, and is an ordinary one from here on. Returns false if there is no such instance.
+    /// Makes an instance this worker's that was acquired while the turn of its wake runs. That turn takes long, and is
+    /// an ordinary one from here on. Returns false if there is no such instance.
     pub(crate) fn adopt_woken(self: &Arc<Self>, acquired: &AcquiredInstance) -> bool {
         let wake = {
             let table = self.table.lock();
