@@ -85,7 +85,7 @@ pub async fn come_with_all_of_their_messages(store: &Store) {
     assert_eq!(found, [(first, event("go", "1")), (second, event("stop", "2"))]);
     assert_eq!(told.now_ms, START_MS);
     assert!(!told.has_others);
-    // It is still due, with its messages.
+    // The instance is still due, with its messages.
     assert_eq!(store.acquire_one(&worker).await.messages.messages.len(), 2);
 }
 
@@ -102,7 +102,7 @@ pub async fn come_without_messages_that_exceed_the_limit(store: &Store) {
     assert_eq!(messages(due(&store, 10, 2).await), None);
 }
 
-/// Of an instance that waits for a time, there are no messages.
+/// An instance that waits for a time comes without messages.
 pub async fn are_due_from_their_time_on(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;

@@ -7,10 +7,10 @@ use perdure_runtime::{RuntimeError, RuntimeOptions};
 
 use crate::support::{Call, Fixture, Op, Script};
 
-const TWO_EVENTS: Script = &[Op::Event("go"), Op::Trace("went"), Op::Event("on")];
+pub(crate) const TWO_EVENTS: Script = &[Op::Event("go"), Op::Trace("went"), Op::Event("on")];
 
 /// Returns a fixture with the instance `i`, which sleeps.
-async fn asleep(script: Script) -> Fixture {
+pub(crate) async fn asleep(script: Script) -> Fixture {
     let mut f = Fixture::started(RuntimeOptions::default(), script).await;
     f.start("i").await;
     assert_eq!(f.memory.get("i").owner, None);

@@ -1,19 +1,9 @@
 //! Wakes of instances that are due, and whose generators the worker has kept: their turns acquire them.
 
 use perdure_provider::{ProviderErrorKind, Status, WorkerId, Write};
-use perdure_runtime::RuntimeOptions;
 
-use crate::support::{Call, Fixture, Op, Script};
-
-const TWO_EVENTS: Script = &[Op::Event("go"), Op::Trace("went"), Op::Event("on")];
-
-/// Returns a fixture with the instance `i`, which sleeps.
-async fn asleep(script: Script) -> Fixture {
-    let mut f = Fixture::started(RuntimeOptions::default(), script).await;
-    f.start("i").await;
-    assert_eq!(f.memory.get("i").owner, None);
-    f
-}
+use crate::support::{Call, Fixture, Op};
+use crate::waking::{TWO_EVENTS, asleep};
 
 /// Sends an event from another process, and lets all happen that follows.
 async fn event(f: &mut Fixture, event: &str) {
