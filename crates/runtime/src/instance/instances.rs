@@ -107,7 +107,9 @@ impl Instances {
             // This comes first: the answer to a start that comes later then finds that its instance is taken away,
             // although the instance is here.
             self.starting.lock().revoke(key);
-            unread.extend(self.add_acquired(instance));
+            if !self.adopt_woken(&instance) {
+                unread.extend(self.add_acquired(instance));
+            }
             // The instance may have been taken away before it could be found in the table.
             if let Some(until) = taken(key, epoch) {
                 self.forget_revoked(key, until, AbortReason::Cancelled);
@@ -126,9 +128,6 @@ impl Instances {
 
     /// Makes an instance this worker's. Returns it if its stored part is to be read next.
     fn add_acquired(self: &Arc<Self>, acquired: AcquiredInstance) -> Option<Arc<Instance>> {
-        if self.adopt_woken(&acquired) {
-            return None;
-        }
         let stale = {
             let mut table = self.live_table()?;
             match table.take_released(acquired.key, acquired.epoch, acquired.next_event_id) {
