@@ -4,7 +4,7 @@ use perdure_engine::EventId;
 use perdure_provider::{Due, DueInstance, DueRequest, Epoch, InstanceKey};
 use tokio_postgres::Row;
 
-use crate::acquire::{Registered, classes, left_to_another, left_until, read_messages, registered};
+use crate::acquire::{Registered, classes, left_to_another, left_until, read_messages, registered, work_of_queues};
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
@@ -37,22 +37,25 @@ ORDER BY d.priority DESC, d.wake_at, d.key, m.seq"
 );
 
 /// Selects the time at which the next instance is due that is not due yet, the time until which one is left to another
-/// worker, and whether instances are in a line.
+/// worker, and what [`work_of_queues`] tells.
 const LATER: &str = concat!(
     "WITH ",
     classes!(),
-    "
-SELECT coalesce($now, {now}), l.*,
-  EXISTS (SELECT FROM {schema}.queue_places WHERE place = 0)
-    OR EXISTS (SELECT FROM {schema}.queue_places WHERE place = 1)
-    OR EXISTS (SELECT FROM {schema}.queue_places WHERE place = 3)
-FROM (SELECT min((
+    ", of_queues AS MATERIALIZED (
+  SELECT * FROM r WHERE EXISTS (SELECT FROM {schema}.queues)
+)
+SELECT coalesce($now, {now}), min((
     SELECT i.wake_at FROM {schema}.instances i
     WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
       AND i.wake_at > coalesce($now, {now})
-    ORDER BY i.wake_at LIMIT 1)), min(",
+    ORDER BY i.wake_at LIMIT 1)),
+  min(",
     left_until!(),
-    ") FROM class c WHERE c.priority IS NOT NULL) l"
+    "),
+  ",
+    work_of_queues!(""),
+    "
+FROM class c WHERE c.priority IS NOT NULL"
 );
 
 /// Returns the instances that are due, with their messages.
@@ -95,10 +98,10 @@ pub(crate) async fn due(connection: &Connection, request: &DueRequest) -> Result
     }
     let has_more = instances.len() > request.rows;
     instances.truncate(request.rows);
-    let next: [Option<i64>; 2] = [later.try_get(1)?, later.try_get(2)?];
+    let next: [Option<i64>; 3] = [later.try_get(1)?, later.try_get(2)?, later.try_get(3)?];
     Ok(Due {
         instances,
-        has_others: has_more || later.try_get(3)?,
+        has_others: has_more || later.try_get(4)?,
         next_wake_at_ms: next.into_iter().flatten().min(),
         now_ms: later.try_get(0)?,
     })

@@ -94,11 +94,6 @@ pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> R
     })
 }
 
-/// Selects whether an instance or an attempt of any queue waits for a slot, behind its key, or for its start time.
-const WAITS: &str = "SELECT EXISTS (SELECT 1 FROM queue_places INDEXED BY queue_places_line WHERE place = 0)
-   OR EXISTS (SELECT 1 FROM queue_places INDEXED BY queue_places_held_sorts WHERE place = 1)
-   OR EXISTS (SELECT 1 FROM queue_places INDEXED BY queue_places_delayed WHERE place = 3)";
-
 /// Returns the instances that are due, with their messages.
 pub(crate) fn due(connection: &Connection, request: &DueRequest, now_ms: i64) -> Result<Due, Failure> {
     let search = DueSearch {
@@ -108,10 +103,10 @@ pub(crate) fn due(connection: &Connection, request: &DueRequest, now_ms: i64) ->
         left_ms: integer(request.left_ms),
         now_ms,
     };
-    let (rows, next_wake_at_ms) = search.find(connection)?;
-    let mut has_others = rows.len() > request.rows;
-    if !has_others {
-        has_others = connection.prepare_cached(WAITS)?.query_row([], |row| row.get(0))?;
+    let (rows, mut next_wake_at_ms) = search.find(connection)?;
+    let queues = admission::find(connection, request, now_ms)?;
+    if let Some(at_ms) = queues.next_at_ms() {
+        earliest(&mut next_wake_at_ms, at_ms);
     }
     let mut instances = Vec::with_capacity(rows.len());
     for row in rows.iter().take(request.rows) {
@@ -119,7 +114,7 @@ pub(crate) fn due(connection: &Connection, request: &DueRequest, now_ms: i64) ->
     }
     Ok(Due {
         instances,
-        has_others,
+        has_others: rows.len() > request.rows || !queues.is_empty(),
         next_wake_at_ms,
         now_ms,
     })

@@ -192,7 +192,7 @@ pub struct Due {
     pub instances: Vec<DueInstance>,
     /// True if a request for work may acquire others, too: more are due, or instances are in line for a slot.
     pub has_others: bool,
-    /// The time at which the next instance is due that is not due yet, ms since 1970.
+    /// The next time that has not come at which an instance is due, or comes into a line, ms since 1970.
     pub next_wake_at_ms: Option<i64>,
     /// The time of the store's clock, ms since 1970.
     pub now_ms: i64,

@@ -1,6 +1,6 @@
 //! Instances as entries of queues (P24).
 
-use perdure_provider::{Acquire, Acquired, AcquiredInstance, EntryKey, InstanceKey, PageLimit, WorkerId};
+use perdure_provider::{Acquire, Acquired, AcquiredInstance, DueRequest, EntryKey, InstanceKey, PageLimit, WorkerId};
 
 use super::{Answer, Request};
 use crate::acquire::{self, Line};
@@ -15,6 +15,25 @@ impl Request for Acquire {
 
     fn limit(&self) -> PageLimit {
         self.limit
+    }
+
+    fn serves(&self, _: &str) -> bool {
+        true
+    }
+
+    fn can_run(&self, sort: &(String, String)) -> bool {
+        self.registered.contains(sort)
+    }
+}
+
+/// A worker that looks for due instances sees the queues as one that acquires them.
+impl Request for DueRequest {
+    fn worker(&self) -> &WorkerId {
+        &self.worker
+    }
+
+    fn limit(&self) -> PageLimit {
+        PageLimit::rows(self.rows)
     }
 
     fn serves(&self, _: &str) -> bool {
