@@ -1,4 +1,4 @@
-//! The behaviours that every provider shows: P1 to P25 of `perdure_provider`, and what the architecture asks of a store
+//! The behaviours that every provider shows: P1 to P29 of `perdure_provider`, and what the architecture asks of a store
 //! (sections 2, 4 and 6). One check for each, all listed in [`suite!`].
 //!
 //! A provider crate implements [`Fixture`] in a test file and expands the suite there:

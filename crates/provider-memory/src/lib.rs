@@ -3,7 +3,7 @@
 //!
 //! Owns the tables, their indexes and the notifications to listeners. This crate knows neither orchestrations nor napi,
 //! and no faults: a test that wants a store that fails, or answers late, puts another provider in front of it. The
-//! invariants P1 to P28 that comments cite are those of `perdure_provider`.
+//! invariants P1 to P29 that comments cite are those of `perdure_provider`.
 //!
 //! - A [`MemoryStore`] is the database, a [`MemoryProvider`] one process' handle on it. The writes of one handle are
 //!   told to the others.

@@ -1,7 +1,7 @@
 //! Perdure's store in a SQLite file or in memory: `perdure_provider::Provider` over `rusqlite`.
 //!
 //! Owns the tables (`migrations/`), the connections with their settings and the threads that use them. This crate knows
-//! neither orchestrations nor napi. The invariants P1 to P28 that comments cite are those of `perdure_provider`.
+//! neither orchestrations nor napi. The invariants P1 to P29 that comments cite are those of `perdure_provider`.
 //!
 //! - One thread writes. All jobs that wait become one `BEGIN IMMEDIATE` transaction and are answered when it is durable
 //!   (`writer.rs`). SQLite allows one writer only, and one writer makes the order of messages (P5) and the fences (P2)

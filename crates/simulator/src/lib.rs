@@ -5,7 +5,7 @@
 //! [world](world) runs it on one thread, where each choice is drawn from the same seed, so one seed gives one run, line
 //! by line. Meanwhile the [witness](witness) sees all writes that reach the store and all attempts that begin outside.
 //! At the end the [checker](checker) reads all that is left and compares it with the value of each program. They check
-//! the invariants S1 to S30 and L1 to L8 that the violations name, and P15, P24 and P25 of the providers.
+//! the invariants S1 to S34 and L1 to L8 that the violations name, and P15, P24 and P25 of the providers.
 //!
 //! Not simulated: SQL, threads that truly run at once (the models of `perdure-scheduler` do that), and JavaScript.
 
