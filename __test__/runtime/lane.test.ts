@@ -42,6 +42,7 @@ class ScriptedNative {
       operation: 7,
       incarnationHigh: 0,
       incarnationLow: 0,
+      isUntried: false,
       extras: null,
     };
     this.jobs.push({

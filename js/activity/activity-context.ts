@@ -274,6 +274,11 @@ export class ActivityContext {
     return this.#reason === 'totalTimeout' || this.#reason === 'scheduleToStartTimeout';
   }
 
+  /** @internal See {@link ActivityJob.isUntried}. */
+  get isUntried(): boolean {
+    return this.#job.isUntried;
+  }
+
   /** @internal */
   abort(reason: AbortReason | TimeoutReason): void {
     if (this.#reason !== null) return;

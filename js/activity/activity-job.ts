@@ -26,6 +26,8 @@ export interface ActivityJob {
    */
   readonly incarnationHigh: number;
   readonly incarnationLow: number;
+  /** True if no attempt of the activity has ever begun: the turn that scheduled it hands it out. */
+  readonly isUntried: boolean;
   readonly version: string;
   /** JSON of the tags that the instance was started with; `null` if there are none. */
   readonly tags: string | null;

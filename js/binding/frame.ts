@@ -2,11 +2,11 @@
 // in an array that both sides share. `crates/node/src/frame.rs` is the other side.
 
 // Positions in the array: the kind, the facts, the bits of the texts that are there, the lengths of the texts.
-const NUMBERS = 17;
+const NUMBERS = 18;
 const KIND = 0;
 const FACTS = 1;
-const PRESENT = 8;
-const LENGTHS = 9;
+const PRESENT = 9;
+const LENGTHS = 10;
 
 /** The shared array. Each side reads it before the other writes again. */
 export class Frame {

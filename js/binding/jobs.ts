@@ -28,6 +28,7 @@ export type NativeJob =
       readonly operation: number;
       readonly incarnationHigh: number;
       readonly incarnationLow: number;
+      readonly isUntried: boolean;
       readonly version: string;
       readonly tags: string | null;
       readonly extras: AttemptExtras | null;
@@ -80,6 +81,7 @@ export function decodeJob(text: string, frame: Frame): NativeJob {
         operation: frame.fact(4),
         incarnationHigh: frame.fact(5),
         incarnationLow: frame.fact(6),
+        isUntried: frame.fact(7) === 1,
         instanceId: frame.required(text, 0),
         orchestrationName: frame.required(text, 1),
         name: frame.required(text, 2),

@@ -360,7 +360,7 @@ impl Operations {
             .collect();
         for id in mem::take(&mut self.to_start) {
             if let Some(Operation::Activity(activity)) = self.open.get_mut(&id) {
-                activity.dispatch = Dispatch::Dispatched;
+                let before = mem::replace(&mut activity.dispatch, Dispatch::Dispatched);
                 if settled.contains(&id) {
                     continue;
                 }
@@ -374,6 +374,7 @@ impl Operations {
                     task: Arc::clone(task),
                     attempt: *attempt,
                     not_before_ms: *not_before_ms,
+                    is_untried: before == Dispatch::New || (*attempt == 1 && is_planted(Bug::ReplayedCountsAsUntried)),
                 });
             }
         }

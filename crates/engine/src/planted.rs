@@ -77,6 +77,8 @@ bugs! {
     EndedAttemptKeepsPlace,
     /// An attempt begins although it has waited for longer than it may.
     LateAttemptBegins,
+    /// The first attempt of an activity counts as untried after a replay.
+    ReplayedCountsAsUntried,
     /// A late attempt waits for a worker that serves its queue.
     LateAttemptWaits,
     /// A start does not find the instance that its key has.

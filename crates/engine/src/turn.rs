@@ -225,6 +225,8 @@ pub enum Effect {
         attempt: u32,
         /// Earliest start of the attempt, ms since 1970.
         not_before_ms: i64,
+        /// True if this turn has scheduled the activity. So no attempt of it has ever run.
+        is_untried: bool,
     },
     /// Abort an activity that the execution no longer waits for.
     AbortActivity {

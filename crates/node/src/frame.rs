@@ -12,16 +12,16 @@ use perdure_runtime::RuntimeError;
 use crate::errors::argument;
 
 /// Size of the array: the kind, the facts, the texts that are there, and the lengths of the texts.
-pub(crate) const NUMBERS: usize = 17;
+pub(crate) const NUMBERS: usize = 18;
 
 /// Index of the kind, which decides what the facts and texts are.
 const KIND: usize = 0;
 /// Index of the first fact.
 const FACTS: usize = 1;
 /// Index of the bits that say which texts are there: bit `n` for text `n`.
-const PRESENT: usize = 8;
+const PRESENT: usize = 9;
 /// Index of the first length of a text, in UTF-16 units.
-const LENGTHS: usize = 9;
+const LENGTHS: usize = 10;
 
 /// The longest string that V8 makes, in UTF-16 units: `buffer.constants.MAX_STRING_LENGTH` of a 64-bit process.
 pub(crate) const STRING_UNITS_MAX: usize = (1 << 29) - 24;

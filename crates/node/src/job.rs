@@ -47,6 +47,7 @@ pub(crate) fn job(job: Job, frame: &Frame) -> Result<String, RuntimeError> {
                     job.scheduled.0 as f64,
                     incarnation[0],
                     incarnation[1],
+                    f64::from(u32::from(job.is_untried)),
                 ],
                 {
                     let extras = extras(&job);

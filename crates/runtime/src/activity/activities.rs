@@ -81,6 +81,7 @@ impl Activities {
                     task,
                     attempt,
                     not_before_ms,
+                    is_untried,
                 } => {
                     let start = StartLimit {
                         at_ms: task.start_by_ms(not_before_ms.max(now)),
@@ -92,6 +93,7 @@ impl Activities {
                         last_heartbeat: heartbeats.latest(task.scheduled),
                         task,
                         number: attempt,
+                        is_untried,
                     };
                     let delayed = (not_before_ms > now).then_some(not_before_ms);
                     self.take_on(&mut attempts, attempt, delayed);
@@ -179,6 +181,7 @@ impl Activities {
             name: task.name.clone(),
             input: task.input.clone(),
             attempt: attempt.number,
+            is_untried: attempt.is_untried,
             timeout_ms: options.timeout_ms,
             schedule_to_start_timeout_ms: schedule_to_start_timeout_ms.filter(|_| is_late && !is_past_total),
             total_timeout: options.total_timeout_ms.zip(task.deadline_ms.map(left_ms)),

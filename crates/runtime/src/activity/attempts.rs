@@ -206,7 +206,11 @@ impl Attempts {
         let mut taken: Vec<ActivityToken> = self
             .entries
             .iter_mut()
-            .filter_map(|(token, entry)| entry.begun.take_if(|begun| *begun == lane).map(|_| *token))
+            .filter_map(|(token, entry)| {
+                entry.begun.take_if(|begun| *begun == lane)?;
+                entry.attempt.is_untried = false;
+                Some(*token)
+            })
             .collect();
         taken.sort_unstable();
         taken
@@ -440,6 +444,7 @@ mod tests {
             origin: Origin::Instance(Arc::clone(instance)),
             task: Arc::new(task),
             number: 1,
+            is_untried: true,
             last_heartbeat: None,
             start: StartLimit::default(),
         }
@@ -545,6 +550,18 @@ mod tests {
         );
         assert!(attempts.add(ActivityToken(2), attempt(&again, 2), None));
         assert_eq!(attempts.admit(), Some(ActivityToken(2)));
+    }
+
+    #[test]
+    fn an_attempt_that_another_thread_had_is_not_untried() {
+        let (mut attempts, i) = (attempts(1), instance(1));
+        let token = ActivityToken(1);
+        assert!(attempts.add(token, attempt(&i, 2), None));
+        assert_eq!(attempts.admit(), Some(token));
+        let is_untried = |begun: Option<(&Attempt, Duration)>| begun.map(|(attempt, _)| attempt.is_untried);
+        assert_eq!(is_untried(attempts.begin(token, LaneId(3), 0)), Some(true));
+        assert_eq!(attempts.take_from(LaneId(3)), [token]);
+        assert_eq!(is_untried(attempts.begin(token, LaneId(4), 0)), Some(false));
     }
 
     /// Regression test: the queue kept the tokens of attempts that were given up for as long as no attempt got a slot.

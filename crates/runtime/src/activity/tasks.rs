@@ -69,6 +69,7 @@ pub(crate) fn split_tasks(
             task,
             attempt,
             not_before_ms,
+            ..
         } if remote.before.contains(&task.scheduled) || !activities.runs_itself(task, &mut room) => {
             // Details of heartbeats from elsewhere are in the store. A task carries them to the worker that takes it.
             remote.offer(task.scheduled);
@@ -353,6 +354,7 @@ impl Activities {
                 deadline_ms,
             }),
             number: name.attempt,
+            is_untried: false,
             last_heartbeat,
             start: StartLimit {
                 at_ms: start_by_ms,

@@ -79,6 +79,8 @@ pub struct ActivityJob {
     pub input: Payload,
     /// Number of the attempt, from 1.
     pub attempt: u32,
+    /// True if no attempt of the activity has ever begun: the last turn has scheduled it.
+    pub is_untried: bool,
     /// Longest time that the attempt may take, ms.
     pub timeout_ms: Option<u64>,
     /// Longest time for which the attempt might wait to begin, ms, if it has waited for longer. It does not run then.

@@ -140,6 +140,8 @@ pub(crate) struct Attempt {
     pub(crate) origin: Origin,
     pub(crate) task: Arc<ActivityTask>,
     pub(crate) number: u32,
+    /// True if no attempt of the activity has ever begun.
+    pub(crate) is_untried: bool,
     /// The details of the last heartbeat of an earlier attempt.
     pub(crate) last_heartbeat: Payload,
     /// The time at which it must have begun. Nothing, once it has.

@@ -1,5 +1,7 @@
 //! Attempts of activities: slots, retries, cancellation, and that none starts twice.
 
+use std::time::Duration;
+
 use perdure_provider::Status;
 
 use crate::support::{Call, Fixture, Op};
@@ -59,6 +61,32 @@ async fn a_retry_waits_for_its_time_without_a_slot() {
     assert_eq!(f.attempts.len(), 2);
     assert_eq!(f.running[0].attempt, 2);
     f.complete("a").await;
+    f.assert_empty();
+}
+
+/// Others may have begun the first attempt of an activity that was in the history when its instance was loaded.
+#[tokio::test(start_paused = true)]
+async fn only_an_attempt_that_the_last_turn_scheduled_is_untried() {
+    let script = &[Op::Activity("a"), Op::Retried("b")];
+    let mut before = Fixture::started(RuntimeOptions::default(), script).await;
+    before.start("i").await;
+    assert!(before.running[0].is_untried);
+    before.shut_down(Duration::ZERO).await;
+    let mut f = before.beside(RuntimeOptions::default());
+    f.script("main", script);
+    f.begin().await;
+    f.settle().await;
+    assert_eq!(
+        (f.running[0].attempt, f.running[0].is_untried),
+        (1, false),
+        "it was loaded"
+    );
+    f.complete("a").await;
+    assert!(f.running[0].is_untried);
+    f.fail("b", 1).await;
+    f.advance(2).await;
+    assert_eq!((f.running[0].attempt, f.running[0].is_untried), (2, false));
+    f.complete("b").await;
     f.assert_empty();
 }
 

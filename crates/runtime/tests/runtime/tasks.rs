@@ -228,6 +228,7 @@ async fn a_task_whose_end_is_being_written_is_not_released() {
     helper.runtime.complete_activity(LaneId(0), ended.token, None);
     let holds = helper.next_attempt();
     assert_eq!((ended.instance_id.as_str(), holds.instance_id.as_str()), ("i", "j"));
+    assert!(!ended.is_untried, "another worker may have begun it before");
     helper.hang(7).await;
     owner.memory.resume(Call::Commit);
     helper.hang(0).await;

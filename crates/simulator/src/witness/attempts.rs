@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{InstanceKey, Task, TaskName, WorkerId};
+use perdure_runtime::ActivityJob;
 
 use super::{Step, Witness};
 use crate::log::Log;
@@ -37,15 +38,8 @@ impl Witness {
     }
 
     /// An attempt begins.
-    pub(crate) fn begins(
-        &self,
-        log: &Log,
-        process: &str,
-        instance: &str,
-        execution: u64,
-        scheduled: EventId,
-        attempt: u32,
-    ) {
+    pub(crate) fn begins(&self, log: &Log, process: &str, job: &ActivityJob) {
+        let (instance, execution, scheduled, attempt) = (&job.instance_id, job.execution, job.scheduled, job.attempt);
         let mut known = self.0.lock();
         let known = &mut *known;
         known.figures.attempts += 1;
@@ -74,6 +68,12 @@ impl Witness {
         }
         let taken = known.taken.remove(&(step, attempt)).filter(|(by, _)| by == process);
         let before = known.begun.get(&(step, attempt));
+        if job.is_untried && (attempt > 1 || before.is_some()) {
+            known.violations.push(format!(
+                "S34: attempt {attempt} of {instance} {execution} #{scheduled} began in {process} as untried, after \
+                 another one"
+            ));
+        }
         // A task that was handed to another thread of its process was taken before.
         let is_task = taken.is_some() || before.is_some_and(|before| before.by == process && before.is_task);
         let is_released = known.releasing.get(process).is_some_and(|kept| match is_task {

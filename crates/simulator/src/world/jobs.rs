@@ -38,14 +38,7 @@ impl World<'_> {
                         "P28: an attempt of {id} #{scheduled} begins in {name}, which does not serve its queue"
                     ));
                 }
-                self.witness.begins(
-                    &self.log,
-                    &name,
-                    &job.instance_id,
-                    job.execution,
-                    job.scheduled,
-                    job.attempt,
-                );
+                self.witness.begins(&self.log, &name, &job);
                 self.attempt(pid, lane, *job);
             }
             Job::Abort { activity, reason } => {

@@ -64,11 +64,13 @@ fn stored(output: &TurnOutput) -> Vec<String> {
                 task,
                 attempt,
                 not_before_ms: 0,
+                ..
             } => format!("starts #{} attempt {attempt}", task.scheduled),
             Effect::StartActivity {
                 task,
                 attempt,
                 not_before_ms,
+                ..
             } => {
                 format!(
                     "starts #{} attempt {attempt} not before {}",

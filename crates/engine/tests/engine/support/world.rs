@@ -256,23 +256,7 @@ impl<'a> World<'a> {
             self.status = status.clone();
         }
         for effect in &output.effects {
-            match effect {
-                Effect::StartActivity {
-                    task,
-                    attempt,
-                    not_before_ms,
-                } => {
-                    let known = self.attempts.insert(task.scheduled, (*attempt, *not_before_ms));
-                    assert!(
-                        known.is_none_or(|known| known == (*attempt, *not_before_ms)),
-                        "one attempt at a time"
-                    );
-                }
-                // The attempt may be unknown here: it is over by now, or its worker went down.
-                Effect::AbortActivity { scheduled } => {
-                    self.attempts.remove(scheduled);
-                }
-            }
+            self.carry_out(effect);
         }
         if output.waiting != Waiting::More {
             // The engine has taken all completions; the ones that are left came for closed operations (E5).
@@ -294,6 +278,27 @@ impl<'a> World<'a> {
                 &self.status,
                 "the status is stored with the turn"
             );
+        }
+    }
+
+    fn carry_out(&mut self, effect: &Effect) {
+        match effect {
+            Effect::StartActivity {
+                task,
+                attempt,
+                not_before_ms,
+                ..
+            } => {
+                let known = self.attempts.insert(task.scheduled, (*attempt, *not_before_ms));
+                assert!(
+                    known.is_none_or(|known| known == (*attempt, *not_before_ms)),
+                    "one attempt at a time"
+                );
+            }
+            // The attempt may be unknown here: it is over by now, or its worker went down.
+            Effect::AbortActivity { scheduled } => {
+                self.attempts.remove(scheduled);
+            }
         }
     }
 
