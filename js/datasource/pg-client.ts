@@ -4,7 +4,7 @@ import type { Pool, PoolClient, QueryResult } from 'pg';
 
 import { isThenable } from '../util/thenable.ts';
 import { guarded } from './client-guard.ts';
-import { type Execution, Pipeline, type PipelinedRow } from './pg-pipeline.ts';
+import { type Execution, Pipeline, type PipelinedRow, sendAhead } from './pg-pipeline.ts';
 import type { Promised } from './step.ts';
 
 /** Longest wait for an answer of the server after an abort, ms. */
@@ -27,10 +27,12 @@ export function ignoreError(): void {}
  * activity. Whatever it waits for, it has one listener at the signal.
  */
 export class StepClient {
+  /** The begin of the transaction by the server's clock, µs; `undefined` until the server has told it. */
+  begun: string | undefined;
   /** Returns the statement that cancels the query of the transaction. */
   cancelling = (): string => '';
-  /** The reason for which the server ended the connection while no statement ran. */
-  lost: Error | undefined;
+  /** The error to throw if the server ended the connection while no statement ran, or refused those sent ahead. */
+  lost: unknown;
   connection!: PoolClient;
   private readonly pool: Pool;
   private readonly signal: AbortSignal | undefined;
@@ -39,7 +41,9 @@ export class StepClient {
   private isSilent = false;
   /** Reacts to the abort of the signal, as the present wait needs it. */
   private onAborted: ((reason: unknown) => void) | undefined;
-  private silence: NodeJS.Timeout | undefined;
+  /** True while the server has not answered the statements that were sent ahead. */
+  private isAhead = false;
+  private onAheadAnswered: ((error: Error | null) => void) | undefined;
 
   private constructor(pool: Pool, signal: AbortSignal | undefined, explain: (error: unknown) => unknown) {
     this.pool = pool;
@@ -96,11 +100,35 @@ export class StepClient {
     return this.answer((answered) => this.connection.query(Pipeline.running(executions, answered)));
   }
 
+  /** Sends prepared statements with the first statement of the user's function. */
+  runAhead(executions: readonly Execution[], answered: (rows: readonly PipelinedRow[]) => void): void {
+    this.isAhead = true;
+    sendAhead(this.connection, executions, (error, rows) => {
+      this.isAhead = false;
+      if (error === null) answered(rows);
+      else this.onError(error);
+      this.onAheadAnswered?.(error);
+    });
+  }
+
+  /**
+   * Waits until the statements that were sent ahead are answered.
+   *
+   * @throws the error of these statements, or that of a lost connection
+   */
+  aheadAnswered(): Promise<void> | undefined {
+    if (!this.isAhead) return this.lost === undefined ? undefined : Promise.reject(this.lost);
+    return this.answer((answered) => {
+      this.onAheadAnswered = (error) => answered(error, undefined);
+    });
+  }
+
   /** Waits for an answer of the server, after an abort no longer than {@link SILENCE_MAX}. */
   private answer<T>(send: (answered: (error: Error | null, value: T) => void) => void): Promise<T> {
     return new Promise((resolve, reject) => {
+      let silence: NodeJS.Timeout | undefined;
       this.onAborted = () => {
-        this.silence = setTimeout(() => {
+        silence = setTimeout(() => {
           this.isSilent = true;
           this.isBroken = true;
           reject(new SilentServer());
@@ -109,7 +137,7 @@ export class StepClient {
       if (this.signal?.aborted) this.onAborted(undefined);
       send((error, value) => {
         this.onAborted = undefined;
-        clearTimeout(this.silence);
+        clearTimeout(silence);
         if (error) reject(this.explain(error));
         else resolve(value);
       });
@@ -164,13 +192,15 @@ export class StepClient {
   }
 
   private readonly onError = (error: Error): void => {
-    this.lost ??= error;
+    this.lost ??= this.explain(error);
     this.isBroken = true;
   };
 
   /** Cancels the statement that runs. It may arrive late, so the client is not used again. */
   private async cancel(): Promise<void> {
     this.isBroken = true;
+    // It is not known yet which transaction to cancel.
+    await this.aheadAnswered();
     const { constructor: Client } = this.connection as unknown as { constructor: new (options: object) => PoolClient };
     const other = new Client(this.pool.options);
     other.on('error', ignoreError);

@@ -9,7 +9,7 @@ import { sqlStateOf } from './database-errors.ts';
 import { type Datasource, datasourceOf } from './datasource.ts';
 import { explained } from './explained-error.ts';
 import { ignoreError, StepClient } from './pg-client.ts';
-import { canPipeline } from './pg-pipeline.ts';
+import { canPipeline, type Execution, isIdle } from './pg-pipeline.ts';
 import {
   ISOLATIONS,
   type Promised,
@@ -22,7 +22,6 @@ import {
 import {
   checkTable,
   DEFAULT_TABLE,
-  type FoundStep,
   foundIn,
   PID,
   type Statement,
@@ -105,16 +104,18 @@ class PgDatabase implements StepDatabase<PoolClient> {
   }
 
   transact(transaction: StepTransaction, body: (tx: PoolClient) => Promised<string | null>): Promise<StepRow> {
-    const { step } = transaction;
+    const { step, isUntried } = transaction;
     return this.withClient(transaction.signal, async (client) => {
-      if (!this.isReady(client)) await this.prepare(client);
-      const found = this.found(client, await this.begin(client, transaction));
-      if (settles(found.row, step)) {
+      let row: StepRow | undefined;
+      if (isUntried && this.canBeginAhead(client)) this.beginAhead(client, transaction);
+      else row = await this.begin(client, transaction);
+      if (settles(row, step)) {
         await client.rollback();
-        return found.row;
+        return row;
       }
       const output = await client.call(body);
-      await this.commit(client, step, found, output);
+      await client.aheadAnswered();
+      await this.commit(client, step, row, output);
       return { attempt: step.attempt, output, error: null };
     });
   }
@@ -122,7 +123,7 @@ class PgDatabase implements StepDatabase<PoolClient> {
   read<T>(facts: TransactionFacts, body: (tx: PoolClient) => Promised<T>): Promise<T> {
     return this.withClient(facts.signal, async (client) => {
       if (!this.isReady(client)) await this.prepare(client);
-      this.found(client, await this.send(client, [beginning(facts), this.told()]));
+      this.begun(client, await this.send(client, [beginning(facts), this.told()]));
       const output = await client.call(body);
       await this.send(client, [COMMIT]);
       return output;
@@ -137,21 +138,38 @@ class PgDatabase implements StepDatabase<PoolClient> {
     });
   }
 
-  /** Begins the transaction of a step, and looks for the step's row. */
-  private begin(client: StepClient, transaction: StepTransaction): Promise<readonly object[]> {
+  /** Begins the transaction of a step. Returns the step's row. */
+  private async begin(client: StepClient, transaction: StepTransaction): Promise<StepRow | undefined> {
+    if (!this.isReady(client)) await this.prepare(client);
     const find = this.table.find(transaction.step, this.settings);
     const begin = beginning(transaction);
-    if (transaction.isolation !== 'serializable') return this.send(client, [begin, find]);
     // A serializable transaction that reads the row conflicts with all that insert into the same page of the index.
-    return this.send(client, [BEGIN, find, COMMIT, begin, this.told()]);
+    const isSerializable = transaction.isolation === 'serializable';
+    const statements = isSerializable ? [BEGIN, find, COMMIT, begin, this.told()] : [begin, find];
+    const rows = await this.send(client, statements);
+    this.begun(client, rows);
+    return foundIn(rows).row;
+  }
+
+  /**
+   * True if a transaction may begin with the first statement of the function. The connection has prepared the
+   * statements before an earlier transaction, so it is known to keep them.
+   */
+  private canBeginAhead({ connection }: StepClient): boolean {
+    return this.keepsStatements && this.ready.has(connection) && isIdle(connection);
+  }
+
+  /** Begins the transaction of a step that has no row, with the first statement of the function. */
+  private beginAhead(client: StepClient, transaction: StepTransaction): void {
+    client.runAhead(this.executions([beginning(transaction), this.told()]), (rows) => this.begun(client, rows));
   }
 
   /** Reads the answers to the statements that began a transaction, and lets the client cancel its query from now on. */
-  private found(client: StepClient, rows: readonly object[]): FoundStep {
+  private begun(client: StepClient, rows: readonly object[]): void {
     const last = rows.at(-1);
     const begun = String(property(last, 'begun'));
+    client.begun = begun;
     client.cancelling = () => literal(this.table.cancel(Number(property(last, 'pid')), begun));
-    return { row: foundIn(rows).row, begun };
   }
 
   /** Returns the statement that applies the settings of a transaction, and tells it. */
@@ -160,8 +178,13 @@ class PgDatabase implements StepDatabase<PoolClient> {
   }
 
   /** Writes the row of the step and commits, in one round trip if no attempt has failed before. */
-  private commit(client: StepClient, step: StepAttempt, found: FoundStep, output: string | null): Promise<unknown> {
-    const { row, begun } = found;
+  private commit(
+    client: StepClient,
+    step: StepAttempt,
+    row: StepRow | undefined,
+    output: string | null,
+  ): Promise<unknown> {
+    const { begun } = client;
     return row === undefined
       ? this.send(client, [this.table.insert(step, output, begun, 'fail'), COMMIT])
       : this.commitReplaced(client, this.table.replace(step, output, begun));
@@ -181,9 +204,14 @@ class PgDatabase implements StepDatabase<PoolClient> {
       this.keepsStatements &&
       statements.every(({ strings }) => names.has(strings))
     )
-      return client.run(statements.map(({ strings, values }) => ({ name: names.get(strings) as string, values })));
+      return client.run(this.executions(statements));
     const text = statements.map((statement) => literal(statement)).join('; ');
     return client.query(text).then((results) => results.flatMap(({ rows }) => rows));
+  }
+
+  /** Returns the executions of prepared statements. */
+  private executions(statements: readonly Statement[]): Execution[] {
+    return statements.map(({ strings, values }) => ({ name: this.names.get(strings) as string, values }));
   }
 
   /** False if a connection must prepare the statements first. */
@@ -216,7 +244,7 @@ class PgDatabase implements StepDatabase<PoolClient> {
       return await work(client);
     } catch (error) {
       await client.rollback();
-      throw client.lost === undefined ? error : explained(client.lost, this.table);
+      throw client.lost ?? error;
     } finally {
       client.release();
     }

@@ -91,10 +91,12 @@ export async function runStep<Tx>(
     // A function that is not asynchronous must not become so: SQLite's transactions are of one piece.
     return isThenable(result) ? result.then(encoded) : encoded(result);
   };
-  const transaction = Object.assign(new StepFacts(facts, ctx), { step });
+  const transaction = Object.assign(new StepFacts(facts, ctx), { step, isUntried: ctx.isUntried });
   const transact = (): Promise<StepRow> => {
     output = null;
-    return database.transact(transaction, body);
+    const row = database.transact(transaction, body);
+    transaction.isUntried = false;
+    return row;
   };
   let row: StepRow;
   try {

@@ -20,6 +20,11 @@ export interface TransactionFacts {
 /** The transaction of a step. */
 export interface StepTransaction extends TransactionFacts {
   readonly step: StepAttempt;
+  /**
+   * True if no attempt of the step and no transaction of this attempt has begun, so there is no row of it. It holds
+   * until `transact` returns.
+   */
+  readonly isUntried: boolean;
 }
 
 /** A database with its table of steps. */
