@@ -2,8 +2,8 @@
 
 use perdure_engine::MessageSeq;
 use perdure_provider::{
-    Acquire, AcquiredInstance, Clock, Due, DueInstance, DueRequest, NewInstance, PageLimit, ReleaseInstance, WorkerId,
-    Write,
+    Acquire, AcquiredInstance, Clock, Due, DueInstance, DueRequest, NewInstance, PageLimit, ReleaseInstance, StartTime,
+    WorkerId, Write,
 };
 
 use crate::queues::{queued, set, slots};
@@ -140,6 +140,39 @@ pub async fn say_if_an_acquisition_may_give_others(store: &Store) {
     assert!(told.instances.is_empty() && told.has_others);
     store.acquire_one(&worker).await;
     assert!(!due(&store, 2, 10).await.has_others, "it has its slot");
+}
+
+/// A start time of a queue that has not come tells when to look again. One that has come is something to acquire, but
+/// not for a worker that cannot run the instance. Regression test: one store took each delayed start for work, and did
+/// other things than the others from then on.
+pub async fn see_the_queues_as_an_acquisition_does(store: &Store) {
+    let store = store.first();
+    store.worker("w").await;
+    set(store, slots(1)).await;
+    let later = |id: &str, ms: u64| NewInstance {
+        due: StartTime::After(ms),
+        ..queued(id)
+    };
+    let other = NewInstance {
+        name: "other".into(),
+        ..later("a", 10)
+    };
+    store.start(other).await;
+    store.start(later("b", 30)).await;
+    let seen = async || {
+        let told = due(&store, 10, 10).await;
+        assert_eq!(told.instances, []);
+        (told.has_others, told.next_wake_at_ms)
+    };
+    assert_eq!(seen().await, (false, Some(START_MS + 30)));
+    store.clock.advance(20);
+    assert_eq!(
+        seen().await,
+        (false, Some(START_MS + 30)),
+        "it cannot run the one that is due"
+    );
+    store.clock.advance(10);
+    assert_eq!(seen().await, (true, None));
 }
 
 /// A worker that does not know an orchestration has no generator of it.

@@ -112,6 +112,7 @@ macro_rules! behaviour {
                 come_without_messages_that_exceed_the_limit,
                 are_due_from_their_time_on,
                 say_if_an_acquisition_may_give_others,
+                see_the_queues_as_an_acquisition_does,
                 are_those_of_registered_orchestrations,
                 are_left_to_the_worker_that_released_them,
                 are_left_to_no_other_worker,

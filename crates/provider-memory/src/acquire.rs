@@ -63,7 +63,14 @@ pub(crate) fn due(tables: &Tables, request: &DueRequest) -> Due {
         registered: &request.registered,
         left_ms: request.left_ms,
     };
-    let (due, next_wake_at_ms) = search.find(tables);
+    let (due, due_next_ms) = search.find(tables);
+    let can_run = |row: &InstanceRow| {
+        search
+            .registered
+            .iter()
+            .any(|(name, version)| *name == row.name && *version == row.version)
+    };
+    let (waits, queued_next_ms) = queues::work(tables, can_run);
     let told = |(_, _, key): (_, _, InstanceKey)| {
         let row = tables.instance(key).expect("it is due");
         let page = inbox::of_instance(tables, key, None, request.messages);
@@ -75,9 +82,9 @@ pub(crate) fn due(tables: &Tables, request: &DueRequest) -> Due {
         }
     };
     Due {
-        has_others: due.len() > request.rows || queues::any_waits(tables),
+        has_others: due.len() > request.rows || waits,
         instances: due.into_iter().take(request.rows).map(told).collect(),
-        next_wake_at_ms,
+        next_wake_at_ms: due_next_ms.into_iter().chain(queued_next_ms).min(),
         now_ms: tables.now_ms,
     }
 }

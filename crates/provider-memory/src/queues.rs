@@ -6,6 +6,7 @@ use perdure_provider::{
     QueueSettings, TaskName,
 };
 
+use crate::rows::InstanceRow;
 use crate::tables::Tables;
 
 /// The place of an instance in a queue, until it has ended or is gone, or that of an attempt, as long as its task.
@@ -235,9 +236,26 @@ pub(crate) fn resume(tables: &mut Tables, key: InstanceKey) -> bool {
     true
 }
 
-/// Returns true if an instance or an attempt of any queue waits.
-pub(crate) fn any_waits(tables: &Tables) -> bool {
-    tables.queue_places.iter().any(|(_, row)| row.place != QueuePlace::Slot)
+/// Returns true if instances that `can_run` are in line, or held, or have a start time that has come; and the next
+/// start time of one that has not.
+pub(crate) fn work(tables: &Tables, can_run: impl Fn(&InstanceRow) -> bool) -> (bool, Option<i64>) {
+    let (mut is_there, mut next_at_ms) = (false, None);
+    for (key, row) in tables.queue_places.iter() {
+        let instance = key.instance().and_then(|key| tables.instance(key));
+        if !instance.is_some_and(&can_run) {
+            continue;
+        }
+        match row.place {
+            QueuePlace::Waits | QueuePlace::Held => is_there = true,
+            QueuePlace::Delayed if row.queued_at_ms <= tables.now_ms => is_there = true,
+            QueuePlace::Delayed => {
+                let at_ms = row.queued_at_ms;
+                next_at_ms = Some(next_at_ms.map_or(at_ms, |next: i64| next.min(at_ms)));
+            }
+            QueuePlace::Slot | QueuePlace::Suspended => {}
+        }
+    }
+    (is_there, next_at_ms)
 }
 
 /// Returns true if an entry is in a queue, and has no slot yet.

@@ -106,7 +106,7 @@ pub(crate) fn find(connection: &Connection, request: &impl Request, now_ms: i64)
         if let Some(at_ms) = next_delayed(connection, request, &name, now_ms)? {
             earliest(&mut found.next_at_ms, at_ms);
         }
-        if is_delayed_due(connection, &name, now_ms)? || is_wanted(connection, request, &name)? {
+        if is_own_due(connection, request, &name, now_ms)? || is_wanted(connection, request, &name)? {
             found.names.push(name);
         }
     }
@@ -120,6 +120,20 @@ fn is_delayed_due(connection: &Connection, queue: &str, now_ms: i64) -> Result<b
          WHERE queue = ?1 AND place = 3 AND queued_at <= ?2)",
     )?;
     Ok(statement.query_row(params![queue, now_ms], |row| row.get(0))?)
+}
+
+/// Returns true if the start time of an instance has come that the worker can run.
+fn is_own_due(connection: &Connection, request: &impl Request, queue: &str, now_ms: i64) -> Result<bool, Failure> {
+    let mut statement = connection.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM queue_places INDEXED BY queue_places_delayed_sorts
+         WHERE place = 3 AND queue = ?1 AND name = ?2 AND version = ?3 AND queued_at <= ?4)",
+    )?;
+    for (name, version) in sorts(connection, request, queue, DELAYED)? {
+        if statement.query_row(params![queue, name, version, now_ms], |row| row.get(0))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the next start time of an instance that the worker can run.
