@@ -57,19 +57,31 @@ macro_rules! classes {
 }
 pub(crate) use classes;
 
+/// Measures the messages that are read with an instance. `$row` has its key and the number of its unread messages.
+macro_rules! messages_size {
+    ($row:literal) => {
+        concat!(
+            "CASE WHEN ",
+            $row,
+            ".unread > 0 THEN coalesce((SELECT sum(octet_length(payload)) FROM (
+            SELECT payload FROM {schema}.messages WHERE instance_key = ",
+            $row,
+            ".key ORDER BY seq LIMIT $page_rows) m), 0)
+            ELSE 0 END"
+        )
+    };
+}
+pub(crate) use messages_size;
+
 /// Measures the first page of an instance's history, and the messages and heartbeats that are read with it. `$row` has
 /// the key, the execution and the number of unread messages of the instance.
 macro_rules! page_size {
     ($row:literal) => {
         concat!(
             "SELECT (coalesce(sum(size), 0)
-        + CASE WHEN ",
-            $row,
-            ".unread > 0 THEN coalesce((SELECT sum(octet_length(payload)) FROM (
-            SELECT payload FROM {schema}.messages WHERE instance_key = ",
-            $row,
-            ".key ORDER BY seq LIMIT $page_rows) m), 0)
-            ELSE 0 END
+        + ",
+            crate::acquire::messages_size!($row),
+            "
         + coalesce((SELECT sum(octet_length(details)) FROM {schema}.heartbeats WHERE instance_key = ",
             $row,
             ".key
@@ -89,7 +101,6 @@ macro_rules! page_size {
         )
     };
 }
-pub(crate) use page_size;
 
 /// The condition of an instance that is due, and is left to the worker whose turn released it (P29).
 macro_rules! left_to_another {
@@ -445,9 +456,17 @@ struct LoadedRows {
 /// Reads the rows of all instances of a request.
 async fn read_rows(connection: &Connection, request: &Load) -> Result<LoadedRows, Failure> {
     let keys: Vec<i64> = request.instances.iter().map(|one| one.key.0).collect();
-    let executions: Vec<i64> = request.instances.iter().map(|one| integer(one.execution.0)).collect();
     let limit = |limit: usize| P::Int(integer(limit as u64));
     let (history_page, message_page) = (request.history_page, request.message_page);
+    // An instance has no activities if its start is its only event.
+    let begun = || {
+        request
+            .instances
+            .iter()
+            .filter(|one| one.next_event_id.0 > EventId::FIRST.0 + 1)
+    };
+    let begun_keys: Vec<i64> = begun().map(|one| one.key.0).collect();
+    let begun_executions: Vec<i64> = begun().map(|one| integer(one.execution.0)).collect();
     let wanted = || request.instances.iter().filter(|one| one.history);
     let wanted_keys: Vec<i64> = wanted().map(|one| one.key.0).collect();
     let wanted_executions: Vec<i64> = wanted().map(|one| integer(one.execution.0)).collect();
@@ -465,25 +484,33 @@ async fn read_rows(connection: &Connection, request: &Load) -> Result<LoadedRows
         HEARTBEATS,
         {},
         a {
-            key: P::Ints(&keys),
-            execution: P::Ints(&executions),
+            key: P::Ints(&begun_keys),
+            execution: P::Ints(&begun_executions)
         }
     );
     let tasks = query!(
         TASKS,
         {},
         a {
-            key: P::Ints(&keys),
-            execution: P::Ints(&executions),
+            key: P::Ints(&begun_keys),
+            execution: P::Ints(&begun_executions)
         }
     );
-    connection.prepare(&[&events, &messages, &heartbeats, &tasks]).await?;
+    let (heartbeats, tasks) = match begun_keys[..] {
+        [] => (None, None),
+        [..] => (Some(&heartbeats), Some(&tasks)),
+    };
+    let queries: Vec<&Query<'_>> = [Some(&events), Some(&messages), heartbeats, tasks]
+        .into_iter()
+        .flatten()
+        .collect();
+    connection.prepare(&queries).await?;
     let (events, messages, heartbeats, tasks) = tokio::try_join!(
         biased;
-        connection.run(&events),
-        connection.run(&messages),
-        connection.run(&heartbeats),
-        connection.run(&tasks),
+        connection.run(Some(&events)),
+        connection.run(Some(&messages)),
+        connection.run(heartbeats),
+        connection.run(tasks),
     )?;
     Ok(LoadedRows {
         events,

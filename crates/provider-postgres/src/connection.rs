@@ -482,9 +482,12 @@ impl Connection {
         Ok(keys)
     }
 
-    /// Runs a statement with its parameters.
-    pub(crate) async fn run(&self, query: &Query<'_>) -> Result<Vec<Row>, Failure> {
-        self.query(query.sql, &query.params).await
+    /// Runs a statement with its parameters, if there is one.
+    pub(crate) async fn run(&self, query: Option<&Query<'_>>) -> Result<Vec<Row>, Failure> {
+        match query {
+            Some(query) => self.query(query.sql, &query.params).await,
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Runs a statement that gives one row, and returns the row.

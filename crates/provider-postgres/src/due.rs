@@ -88,7 +88,7 @@ pub(crate) async fn due(connection: &Connection, request: &DueRequest) -> Result
         }
     );
     connection.prepare(&[&due, &later]).await?;
-    let (rows, later) = tokio::try_join!(biased; connection.run(&due), connection.run(&later))?;
+    let (rows, later) = tokio::try_join!(biased; connection.run(Some(&due)), connection.run(Some(&later)))?;
     let later = later
         .first()
         .ok_or_else(|| Failure::internal("a statement gave no row"))?;

@@ -45,10 +45,7 @@ impl Session<'_> {
 
     /// Runs a statement, if there is one.
     pub(crate) async fn run(&self, query: Option<&Query<'_>>) -> Result<Vec<Row>, Failure> {
-        match query {
-            Some(query) => self.query(query.sql, &query.params).await,
-            None => Ok(Vec::new()),
-        }
+        self.connection.run(query).await
     }
 
     pub(crate) async fn query_one(&self, sql: &'static str, params: &[P<'_>]) -> Result<Row, Failure> {

@@ -7,7 +7,7 @@ use perdure_provider::{Acquire, OPEN_VERSION, PageLimit, Settled};
 use super::entries::{InLine, LineRequest};
 use super::statements::in_line;
 use super::steps::Taken;
-use crate::acquire::{page_size, taken_columns};
+use crate::acquire::{messages_size, taken_columns};
 use crate::connection::Query;
 use crate::error::Failure;
 use crate::params::P;
@@ -17,12 +17,19 @@ use crate::statement::{named, query};
 use crate::text::encode;
 use crate::worker;
 
+/// No turn of an instance in line has been written, so its start is its only event.
 const LINE: &str = in_line!(
     "i.name, i.version, i.execution, i.unread",
     "JOIN {schema}.instances i ON i.key = ANY (ARRAY[x.key])",
     " AND i.status = 'Pending' AND i.owner IS NULL",
     " FOR NO KEY UPDATE OF i SKIP LOCKED",
-    page_size!("line")
+    concat!(
+        "SELECT (coalesce(sum(coalesce(octet_length(payload), 0) + coalesce(octet_length(meta), 0)), 0)
+        + ",
+        messages_size!("line"),
+        ")::bigint AS size
+      FROM {schema}.history WHERE instance_key = line.key AND execution = line.execution"
+    )
 );
 
 /// Stores the settled versions of instances in line whose version was open (P17). The next pass looks at their keys:
@@ -52,7 +59,6 @@ pub(super) fn line<'q>(request: &LineRequest<'q>, page: PageLimit) -> Query<'q> 
             limit: P::Int(index(request.limit)),
             bytes: P::Int(index(request.bytes)),
             page_rows: P::Int(index(page.rows)),
-            page_bytes: P::Int(index(page.bytes)),
             names: P::Texts(&request.registered.names),
             versions: P::Texts(&request.registered.versions),
         }

@@ -85,7 +85,8 @@ pub(super) const SLOTS: &str = "WITH slots AS MATERIALIZED (
     t.place_key IS NOT NULL OR (i.key IS NOT NULL AND i.completed_at IS NULL) AS is_open
   FROM {schema}.queue_places x LEFT JOIN {schema}.instances i
     ON i.key = ANY (ARRAY[x.key])
-  LEFT JOIN LATERAL (SELECT owner, place_key FROM {schema}.tasks WHERE place_key = x.key OFFSET 0) t ON true
+  LEFT JOIN LATERAL (
+    SELECT owner, place_key FROM {schema}.tasks WHERE i.key IS NULL AND place_key = x.key OFFSET 0) t ON true
   WHERE x.queue = $queue AND x.place = 2
 ), swept AS (
   DELETE FROM {schema}.queue_places WHERE key = ANY (ARRAY(
