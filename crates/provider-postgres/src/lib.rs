@@ -40,6 +40,7 @@ mod inspection;
 mod integrity;
 mod lineage;
 mod listing;
+mod load;
 mod logs;
 mod marks;
 mod notify_pace;

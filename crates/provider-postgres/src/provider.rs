@@ -30,9 +30,9 @@ use crate::error::Failure;
 use crate::options::{BATCH_WRITES_MAX, CLOSING_MAX, PostgresOptions};
 use crate::writer::{self, Batch};
 use crate::{
-    acquire, asks, deletion, drive, due, executions, footprint, history, inbox, inspection, integrity, listing, logs,
-    open_work, opening, overdue, queues, state, stats, status, streams, suspicion, takeovers, tasks, texts, worker,
-    write,
+    acquire, asks, deletion, drive, due, executions, footprint, history, inbox, inspection, integrity, listing, load,
+    logs, open_work, opening, overdue, queues, state, stats, status, streams, suspicion, takeovers, tasks, texts,
+    worker, write,
 };
 
 /// Perdure's store in a schema of a Postgres database.
@@ -304,8 +304,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn load(&self, request: Load) -> Result<Vec<Result<Loaded, ProviderError>>, ProviderError> {
-        let load =
-            self.read_moment(move |connection| Box::pin(async move { acquire::load(connection, &request).await }));
+        let load = self.read_moment(move |connection| Box::pin(async move { load::load(connection, &request).await }));
         let named = |failure: Failure| failure.named(&self.connections.location);
         let loaded = load.await?;
         Ok(loaded.into_iter().map(|one| one.map_err(named)).collect())
