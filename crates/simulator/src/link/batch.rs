@@ -33,7 +33,7 @@ impl Sent {
             return done(answer);
         }
         let outcomes = link.write(&batch);
-        link.write_again(&batch);
+        link.write_again(&batch, outcomes.as_deref().unwrap_or_default());
         link.back("commit", moment).await;
         drop(turn);
         done(outcomes);
@@ -102,12 +102,20 @@ impl DelayedBatch {
 }
 
 impl Link {
-    /// Writes some turns twice. The second time, turns that append events must be fenced off.
-    fn write_again(&self, batch: &[Write]) {
+    /// Writes some turns twice. The second time, turns that append events must be fenced off. A turn that was refused
+    /// is not written again: no store does that, and what refused it may be over, as a suspension is after the resume.
+    fn write_again(&self, batch: &[Write], outcomes: &[Outcome]) {
         let rates = *self.faults.rates.lock();
-        let appends = |write: &&Write| matches!(write, Write::Turn(turn) if !turn.events.is_empty());
-        let turns: Vec<Write> = batch.iter().filter(appends).cloned().collect();
-        if !turns.is_empty() && self.faults.chance(rates.repeating) {
+        let appends = |write: &Write| matches!(write, Write::Turn(turn) if !turn.events.is_empty());
+        if !batch.iter().any(appends) || !self.faults.chance(rates.repeating) {
+            return;
+        }
+        let written = batch.iter().zip(outcomes);
+        let turns: Vec<Write> = written
+            .filter(|(write, outcome)| appends(write) && matches!(outcome, Outcome::Committed { .. }))
+            .map(|(write, _)| write.clone())
+            .collect();
+        if !turns.is_empty() {
             self.faults.fire("turn that was written twice");
             drop(self.write(&Arc::new(turns)));
         }
