@@ -64,12 +64,7 @@ pub(crate) fn due(tables: &Tables, request: &DueRequest) -> Due {
         left_ms: request.left_ms,
     };
     let (due, due_next_ms) = search.find(tables);
-    let can_run = |row: &InstanceRow| {
-        search
-            .registered
-            .iter()
-            .any(|(name, version)| *name == row.name && *version == row.version)
-    };
+    let can_run = |row: &InstanceRow| can_run(search.registered, &row.name, &row.version);
     let (waits, queued_next_ms) = queues::work(tables, can_run);
     let told = |(_, _, key): (_, _, InstanceKey)| {
         let row = tables.instance(key).expect("it is due");
@@ -132,6 +127,11 @@ impl Search<'_> {
     }
 }
 
+/// True if a name and a version are among the registered ones.
+fn can_run(registered: &[(String, String)], name: &str, version: &str) -> bool {
+    registered.iter().any(|sort| sort.0 == name && sort.1 == version)
+}
+
 /// A request that takes instances out of the line.
 struct FromQueues<'a> {
     request: &'a Acquire,
@@ -148,8 +148,7 @@ impl Taker for FromQueues<'_> {
     }
 
     fn can_run(&self, name: &str, version: &str) -> bool {
-        let mut registered = self.request.registered.iter();
-        registered.any(|sort| sort.0 == name && sort.1 == version)
+        can_run(&self.request.registered, name, version)
     }
 
     fn limit(&self) -> PageLimit {
