@@ -199,7 +199,7 @@ export class StepClient {
   /** Cancels the statement that runs. It may arrive late, so the client is not used again. */
   private async cancel(): Promise<void> {
     this.isBroken = true;
-    // It is not known yet which transaction to cancel.
+    // The server tells its process and the begin of the transaction, which the cancellation names, by then.
     await this.aheadAnswered();
     const { constructor: Client } = this.connection as unknown as { constructor: new (options: object) => PoolClient };
     const other = new Client(this.pool.options);

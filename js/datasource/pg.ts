@@ -156,7 +156,12 @@ class PgDatabase implements StepDatabase<PoolClient> {
    * statements before an earlier transaction, so it is known to keep them.
    */
   private canBeginAhead({ connection }: StepClient): boolean {
-    return this.keepsStatements && this.ready.has(connection) && isIdle(connection);
+    return this.hasPrepared(connection) && isIdle(connection);
+  }
+
+  /** True if a connection has the prepared statements. */
+  private hasPrepared(connection: PoolClient): boolean {
+    return this.keepsStatements && this.ready.has(connection);
   }
 
   /** Begins the transaction of a step that has no row, with the first statement of the function. */
@@ -199,11 +204,7 @@ class PgDatabase implements StepDatabase<PoolClient> {
   /** Sends statements of the datasource itself in one round trip, prepared or as a text. Returns all their rows. */
   private send(client: StepClient, statements: readonly Statement[]): Promise<readonly object[]> {
     const { names } = this;
-    if (
-      this.ready.has(client.connection) &&
-      this.keepsStatements &&
-      statements.every(({ strings }) => names.has(strings))
-    )
+    if (this.hasPrepared(client.connection) && statements.every(({ strings }) => names.has(strings)))
       return client.run(this.executions(statements));
     const text = statements.map((statement) => literal(statement)).join('; ');
     return client.query(text).then((results) => results.flatMap(({ rows }) => rows));

@@ -1,4 +1,4 @@
-//! What is read of instances that were acquired: the first page of the history, messages, heartbeats and tasks.
+//! The reads of instances that were acquired: the first page of the history, messages, heartbeats and tasks.
 
 use std::collections::HashMap;
 
