@@ -8,7 +8,7 @@ import './leaks.ts';
 import type { StoreAddress, StoreKind, StoreSite } from './providers.ts';
 
 /** Time that clients wait for an event that must come. */
-export const SOON = '20s';
+export const SOON = '45s';
 
 /** A store for the tests of one `describe`, with one provider opened on it. */
 export class TestStore {
