@@ -54,8 +54,8 @@ export default defineConfig(({ mode }) => {
       // Tests run in processes of their own, not in threads: an addon that crashes leaves the runner alive.
       pool: 'forks',
       // Limits end what hangs. A busy machine is slow, and no test waits for a limit to pass.
-      testTimeout: 60_000,
-      hookTimeout: 60_000,
+      testTimeout: 120_000,
+      hookTimeout: 120_000,
       expect: { poll: { timeout: 20_000 } },
       reporters: ['default', './__test__/support/closing-line.ts'],
       server: {

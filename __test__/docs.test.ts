@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parsePage, readPages, Site } from './support/docs.ts';
 import { POSTGRES_URL, temporaryFolder } from './support/providers.ts';
 
-vi.setConfig({ testTimeout: 90_000 });
+vi.setConfig({ testTimeout: 300_000 });
 
 const pages = readPages();
 

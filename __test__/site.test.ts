@@ -18,7 +18,7 @@ beforeAll(() => {
   // A warning about a comment or a link makes the script fail, and is part of the error's message.
   execFileSync(process.execPath, ['scripts/site.mjs', folder], { cwd: root, encoding: 'utf8', stdio: 'pipe' });
   pages = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.html'));
-}, 120_000);
+}, 300_000);
 
 it('has each page of the guide and a page for each entry of the package', () => {
   const guide = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md') && name !== 'README.md');

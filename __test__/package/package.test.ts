@@ -17,7 +17,7 @@ import { root } from '../support/process.ts';
 import { install, type Manifest, manifestOf, pack } from './installed.ts';
 import { runtimes } from './runtimes.ts';
 
-vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
 
 /** The limit of the size of the packed root package. That of an addon is checked when it is published. */
 const PACKED_MAX_BYTES = 1_250_000;
