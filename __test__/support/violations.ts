@@ -18,6 +18,7 @@ export interface InstanceRow {
   readonly next_event_id: number;
   readonly turns: number;
   readonly wake_at: number | null;
+  readonly start_at: number | null;
   readonly unread: number;
   readonly parent_id: string | null;
   readonly parent_key: number | null;
@@ -80,7 +81,7 @@ export interface StoreRows {
 }
 
 const QUERIES: Readonly<Record<keyof StoreRows, string>> = {
-  instances: `SELECT key, id, execution, status, owner, epoch, next_event_id, turns, wake_at, unread,
+  instances: `SELECT key, id, execution, status, owner, epoch, next_event_id, turns, wake_at, start_at, unread,
     parent_id, parent_key, parent_execution, parent_event, report, completed_at, suspicion, probation FROM instances`,
   history: `SELECT instance_key, execution, event_id, time, kind, ref_id, meta FROM history
     ORDER BY instance_key, execution, event_id`,
@@ -271,6 +272,8 @@ function columns(store: Store, instance: InstanceRow): string[] {
   if (owner !== null && !isActive) found.push(`'${id}' is ${status} and owned by ${owner}`);
   if (owner !== null && !store.workers.has(owner)) found.push(`'${id}' is owned by ${owner}, which is not registered`);
   if (wakeAt !== null && !isActive) found.push(`'${id}' is ${status} and due at ${wakeAt}`);
+  if (instance.start_at !== null && status !== 'Suspended')
+    found.push(`'${id}' is ${status} and keeps the start time ${instance.start_at}`);
   if (wakeAt !== null && owner !== null) found.push(`'${id}' is owned and due at ${wakeAt}`);
   if (epoch < 0) found.push(`'${id}' has the epoch ${epoch}`);
   if (epoch === 0 && (owner !== null || turns > 0 || execution > 1))

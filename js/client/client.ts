@@ -432,7 +432,7 @@ export class Client extends MessageClient {
   /**
    * Resumes a Suspended instance, once the code fits its history again. An instance that is suspended with a
    * `NondeterminismError` resumes by itself when other code of its orchestration is registered: see
-   * `runtime.registerOrchestration`.
+   * `runtime.registerOrchestration`. An instance that was suspended before its start time still begins at that time.
    *
    * @throws InstanceNotFoundError when there is no instance of that id
    */

@@ -42,6 +42,18 @@ describe.each(STORES)('on $name', (kind) => {
       await (await store.client.start(clock, undefined, options)).result({ timeout: SOON });
   });
 
+  it('keep their time over a suspension', async () => {
+    await store.start((runtime) => runtime.register(clock));
+    const from = Date.now();
+    const { id } = await store.client.start(clock, undefined, { delay: 4 * DELAY_MS });
+    await store.client.suspend(id, 'a question');
+    await store.client.resume(id);
+    expect((await store.client.getStatus(id))?.status).toBe('Pending');
+    expect(await store.client.handle(clock, id).result({ timeout: SOON })).toBeGreaterThanOrEqual(
+      from + 4 * DELAY_MS - 20,
+    );
+  });
+
   it('run later from inside an orchestration, too', async () => {
     const parent = defineOrchestration('parent', function* (ctx): Generator<any, number[], any> {
       const from = Date.now();

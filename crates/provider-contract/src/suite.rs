@@ -478,6 +478,7 @@ macro_rules! behaviour {
             }
             suspending {
                 holds_a_pending_instance,
+                keeps_the_start_time_of_an_instance,
                 holds_an_owned_instance_and_fences_off_its_owner,
                 holds_a_sleeping_instance,
                 lets_messages_wait,

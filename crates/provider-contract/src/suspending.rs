@@ -1,7 +1,9 @@
 //! Instances that a client suspends, with or without an owner.
 
-use perdure_provider::{Epoch, InstanceKey, Outcome, Status, TurnCommit, WorkerId};
+use perdure_engine::MessageBody;
+use perdure_provider::{Epoch, InstanceKey, NewInstance, Outcome, StartTime, Status, TurnCommit, WorkerId};
 
+use crate::queues::ids;
 use crate::store::{
     Handle, START_MS, Store, custom_status, end, event, instance, release, scheduled, suspend, suspend_mismatched, turn,
 };
@@ -42,6 +44,35 @@ pub async fn holds_a_pending_instance(store: &Store) {
     assert_eq!(store.status("a").await.status, Status::Pending);
     let worker = store.worker("w").await;
     assert!(store.acquire_one(&worker).await.fresh);
+}
+
+/// An instance that was suspended before its start time begins at that time, or with the resume if that is later (P25).
+pub async fn keeps_the_start_time_of_an_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    for id in ["early", "late", "ended"] {
+        let due = StartTime::After(1_000);
+        store.start(NewInstance { due, ..instance(id) }).await;
+        store.suspend(id, "held").await;
+    }
+    store.clock.advance(400);
+    assert_eq!(store.resume("early").await, Outcome::Resumed);
+    // It may be suspended again, and a message leaves the time as it is.
+    store.suspend("early", "held").await;
+    store.deliver("early", event("go", "1")).await;
+    assert_eq!(store.resume("early").await, Outcome::Resumed);
+    assert_eq!(store.status("early").await.status, Status::Pending);
+    let none = store.acquire(&worker).await;
+    assert_eq!((ids(&none), none.next_wake_at_ms), (vec![], Some(START_MS + 1_000)));
+    let cancelled = store.send("ended", MessageBody::Cancel { reason: None }).await;
+    assert!(matches!(cancelled, Outcome::Terminated { .. }), "{cancelled:?}");
+    store.clock.advance(600);
+    let early = store.acquire_one(&worker).await;
+    assert_eq!((early.id.as_str(), early.messages.messages.len()), ("early", 1));
+    store.clock.advance(1_000);
+    store.assert_nothing_due(&worker).await;
+    assert_eq!(store.resume("late").await, Outcome::Resumed);
+    assert_eq!(store.acquire_one(&worker).await.id, "late");
 }
 
 /// Turns of the former owner come too late (P7), before and after the resume, also when that worker owns the instance

@@ -48,6 +48,8 @@ pub struct InstanceRow {
     pub parent: Option<Parent>,
     /// Tags as a JSON object of strings made by the driver.
     pub tags: Option<String>,
+    /// Due time that the instance had when it was suspended before any worker acquired it; only while it is Suspended.
+    pub start_at_ms: Option<i64>,
     /// Reason of the suspension; only while the instance is Suspended.
     pub report: Option<String>,
     /// Fingerprint of the code that did not fit the history; only while the instance is Suspended because of that.

@@ -80,8 +80,8 @@
 //!   until it ends or is gone, over all its owners. Before, no message makes it due. A start without a key whose worker
 //!   [claims](NewInstance::claim) it gets its slot in its own commit if nothing in the queue waits and the limits leave
 //!   one. Otherwise it is in line, and its claim is left aside.
-//! - **P25** An instance that no worker has acquired yet keeps its due time when a message comes. If it is not due, a
-//!   request to cancel ends it in the commit that brings the request.
+//! - **P25** An instance that no worker has acquired yet keeps its due time when a message comes, and over a
+//!   suspension. If it is not due, a request to cancel ends it in the commit that brings the request.
 //! - **P26** A [`KeyedStart`] reads the instance that its key has, decides by its [rule](StartRule::step), and gives
 //!   the key its own instance if it starts one, in one commit. No two of them of one key run at once. The input of a
 //!   [batch](StartRule::Batch) comes into the mailbox of one instance that no worker has acquired, before the instance

@@ -483,7 +483,7 @@ pub enum Outcome {
         /// Owner of the instance until now.
         owner: Option<WorkerId>,
     },
-    /// A suspended instance is due now.
+    /// A suspended instance is due now, at its start time if that comes later, or in line.
     Resumed,
     /// The instance to resume was not suspended. Nothing changed.
     NotSuspended {

@@ -33,6 +33,7 @@ pub(super) fn end(
         row.status = status;
         row.next_event_id = next;
         row.unread = 0;
+        row.start_at_ms = None;
         row.report = None;
         row.mismatched_code = None;
         row.updated_at_ms = time_ms;

@@ -80,6 +80,7 @@ pub(super) fn insert(
         parent_id: instance.parent_id.clone(),
         parent,
         tags: instance.tags.clone(),
+        start_at_ms: None,
         report: None,
         mismatched_code: None,
         released_by: None,

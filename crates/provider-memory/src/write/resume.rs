@@ -41,8 +41,8 @@ pub(crate) fn resume_mismatched(tables: &mut Tables, request: &ResumeMismatched)
     resumed
 }
 
-/// Makes a suspended instance due now, or puts it into the line of its queue again. An instance that never had a turn
-/// is as it was when it was started.
+/// Makes a suspended instance due now or at its start time, or puts it into the line of its queue again. An instance
+/// that never had a turn is as it was when it was started.
 fn go_on(tables: &mut Tables, key: InstanceKey, time_ms: i64) {
     let now_ms = tables.now_ms;
     let waits = queues::resume(tables, key);
@@ -52,7 +52,8 @@ fn go_on(tables: &mut Tables, key: InstanceKey, time_ms: i64) {
         } else {
             Status::Running
         };
-        row.wake_at_ms = (!waits).then_some(now_ms);
+        let start_at_ms = row.start_at_ms.take();
+        row.wake_at_ms = (!waits).then(|| start_at_ms.map_or(now_ms, |at_ms| at_ms.max(now_ms)));
         row.report = None;
         row.mismatched_code = None;
         row.suspicion = Suspicion::default();

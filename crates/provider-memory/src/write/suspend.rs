@@ -1,6 +1,6 @@
 //! The suspension of an instance from outside, with any owner or none.
 
-use perdure_provider::{Outcome, Status, Suspend};
+use perdure_provider::{Epoch, Outcome, Status, Suspend};
 
 use crate::tables::Tables;
 use crate::{queues, revocation};
@@ -17,6 +17,7 @@ pub(super) fn suspend(tables: &mut Tables, suspension: &Suspend) -> Outcome {
     if status != Status::Suspended {
         // The owner is cleared (P7): no commit of the owner matches any more, and the epoch goes on from where it was.
         tables.edit(key, |row| {
+            row.start_at_ms = row.wake_at_ms.filter(|_| epoch == Epoch(0));
             row.disown(None);
             row.status = Status::Suspended;
             row.report = Some(suspension.report.clone());

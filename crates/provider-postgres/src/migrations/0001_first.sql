@@ -23,6 +23,7 @@ CREATE TABLE {schema}.instances (
   next_event_id bigint NOT NULL,                        -- of the current execution
   turns bigint NOT NULL,                                -- committed turns of the current execution; 0: fresh
   wake_at bigint,                                       -- due time, ms since 1970; set only while Pending or Running and unowned
+  start_at bigint,                                      -- due time that an instance had when it was suspended before any worker acquired it; set only while Suspended
   message_seq bigint NOT NULL DEFAULT 0,                -- number of the last message that was sent to the instance
   unread bigint NOT NULL DEFAULT 0,                     -- number of its rows in messages
   custom_status text,

@@ -33,7 +33,7 @@ const END: &str = concat!(
     "
   )
   UPDATE {schema}.instances SET status = $status, next_event_id = $next, owner = NULL, wake_at = NULL, unread = 0,
-    report = NULL, mismatched_code = NULL, open_work = NULL, updated_at = $time, completed_at = $time
+    report = NULL, start_at = NULL, mismatched_code = NULL, open_work = NULL, updated_at = $time, completed_at = $time
   WHERE key = $key RETURNING parent_key, parent_execution, parent_event"
 );
 

@@ -11,9 +11,9 @@ use crate::session::Session;
 use crate::statement::named;
 use crate::text::encode;
 
-/// Makes suspended instances due now, or puts them into the lines of their queues again. An instance that never had a
-/// turn is pending, as it was started. One whose start time came while it was suspended gets its place in a fair line
-/// only now.
+/// Makes suspended instances due now or at their start time, or puts them into the lines of their queues again. An
+/// instance that never had a turn is pending, as it was started. One whose start time came while it was suspended gets
+/// its place in a fair line only now.
 async fn make_due(session: &Session<'_>, keys: &[i64], time_ms: i64) -> Result<(), Failure> {
     named!(
         session.query,
@@ -33,8 +33,9 @@ async fn make_due(session: &Session<'_>, keys: &[i64], time_ms: i64) -> Result<(
          )
          UPDATE {schema}.instances
          SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END,
-         wake_at = CASE WHEN key NOT IN (SELECT w.key FROM waiting w) THEN coalesce($now, {now}) END,
-           report = NULL, mismatched_code = NULL, suspicion = 0, updated_at = $time
+         wake_at = CASE WHEN key NOT IN (SELECT w.key FROM waiting w)
+             THEN greatest(start_at, coalesce($now, {now})) END,
+           start_at = NULL, report = NULL, mismatched_code = NULL, suspicion = 0, updated_at = $time
          WHERE key = ANY ($keys::bigint[])"
         ),
         { now: session.now(), time: P::Int(time_ms), keys: P::Ints(keys) }

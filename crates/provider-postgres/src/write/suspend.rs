@@ -31,8 +31,8 @@ pub(super) async fn suspend(session: &Session<'_>, suspension: &Suspend) -> Resu
                 "), waiting AS (
                UPDATE {schema}.queue_places SET place = 4 WHERE key = $key AND place <> 2
              )
-             UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = $report,
-             updated_at = $time
+             UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, wake_at = NULL,
+             start_at = CASE WHEN epoch = 0 THEN wake_at END, report = $report, updated_at = $time
              WHERE key = $key"
             ),
             {

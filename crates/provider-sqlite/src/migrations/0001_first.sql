@@ -18,6 +18,7 @@ CREATE TABLE instances (
   next_event_id INTEGER NOT NULL,                 -- of the current execution
   turns INTEGER NOT NULL,                         -- committed turns of the current execution; 0: fresh
   wake_at INTEGER,                                -- due time, ms since 1970; set only while Pending or Running and unowned
+  start_at INTEGER,                               -- due time that an instance had when it was suspended before any worker acquired it; set only while Suspended
   unread INTEGER NOT NULL DEFAULT 0,              -- number of its rows in messages
   custom_status TEXT,
   custom_status_version INTEGER NOT NULL,

@@ -32,7 +32,8 @@ pub(super) fn end(
     // off twice.
     session.execute(
         "UPDATE instances SET status = ?3, next_event_id = ?4, owner = NULL, wake_at = NULL,
-           unread = 0, open_work = NULL, report = NULL, mismatched_code = NULL, updated_at = ?2, completed_at = ?2
+           unread = 0, open_work = NULL, report = NULL, start_at = NULL, mismatched_code = NULL, updated_at = ?2,
+           completed_at = ?2
          WHERE key = ?1",
         params![instance.key.0, time_ms, status.as_str(), integer(next.0)],
     )?;

@@ -68,14 +68,14 @@ pub(crate) fn resume_mismatched(
     }
 }
 
-/// Makes a suspended instance due now, or puts it into the line of its queue again. An instance that never had a turn
-/// is as it was when it was started.
+/// Makes a suspended instance due now or at its start time, or puts it into the line of its queue again. An instance
+/// that never had a turn is as it was when it was started.
 fn go_on(session: &Session<'_>, key: InstanceKey, time_ms: i64) -> Result<(), Failure> {
     let waits = queues::resume(session, key)?;
     session.execute(
         "UPDATE instances SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END,
-         wake_at = ?2, report = NULL,
-           mismatched_code = NULL, suspicion = 0, updated_at = ?3
+         wake_at = max(?2, coalesce(start_at, ?2)), start_at = NULL, report = NULL, mismatched_code = NULL,
+           suspicion = 0, updated_at = ?3
          WHERE key = ?1",
         params![key.0, (!waits).then_some(session.now_ms()), time_ms],
     )?;

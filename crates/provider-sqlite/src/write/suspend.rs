@@ -20,7 +20,8 @@ pub(super) fn suspend(session: &mut Session<'_>, suspension: &Suspend) -> Result
     if instance.status != Status::Suspended {
         // The owner is cleared (P7): no commit of the owner matches any more, and the epoch goes on from where it was.
         session.execute(
-            "UPDATE instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = ?2, updated_at = ?3
+            "UPDATE instances SET status = 'Suspended', owner = NULL, wake_at = NULL,
+             start_at = CASE WHEN epoch = 0 THEN wake_at END, report = ?2, updated_at = ?3
              WHERE key = ?1",
             params![instance.key.0, suspension.report, suspension.time_ms],
         )?;

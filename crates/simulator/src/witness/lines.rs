@@ -146,14 +146,11 @@ impl WitnessState {
         }
     }
 
-    /// An instance that waits is resumed. If it is in no queue, its start time is now.
+    /// An instance that waits is resumed. Its start time is as it was.
     pub(super) fn goes_on(&mut self, key: InstanceKey) {
-        let (now_ms, is_new) = (self.now_ms(), self.is_new(key));
+        let is_new = self.is_new(key);
         if let Some(entry) = self.lines.entries.get_mut(&key).filter(|_| is_new) {
             entry.is_resumed = true;
-            if entry.queue.is_none() {
-                entry.due_at_ms = entry.due_at_ms.min(now_ms);
-            }
         }
     }
 
