@@ -2,7 +2,8 @@
 
 pub(crate) mod lossy_proxy;
 
-use std::sync::{Arc, Mutex};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, mpsc};
 
 use perdure_provider::{Clock, Outcome, Provider, ProviderError, Write};
 use perdure_provider_postgres::{Pooler, PostgresOptions, PostgresProvider};
@@ -55,46 +56,83 @@ impl Schema {
 
 impl Drop for Schema {
     fn drop(&mut self) {
-        let name = &self.0;
-        let sql = match self.1 {
-            Afterwards::Drop => format!("DROP SCHEMA IF EXISTS \"{name}\" CASCADE"),
-            Afterwards::Empty => empty(name),
-        };
-        // A test may end on a runtime that cannot wait.
-        let done = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            runtime.block_on(async {
-                let (client, connection) = tokio_postgres::connect(&url(), tokio_postgres::NoTls)
-                    .await
-                    .expect("the server answers");
-                let connection = tokio::spawn(connection);
-                client.batch_execute(&sql).await.expect("the schema is cleaned up");
-                drop(client);
-                let _ = connection.await;
-            });
-        });
-        if done.join().is_ok() && matches!(self.1, Afterwards::Empty) && !std::thread::panicking() {
+        let is_kept = matches!(self.1, Afterwards::Empty);
+        if cleaned_up(&self.0, is_kept) && is_kept && !std::thread::panicking() {
             EMPTY.lock().expect("no test panics with it").push(self.0.clone());
         }
     }
 }
 
-/// Returns the statement that deletes all rows but those of a new store. It waits for statements that are under way.
-fn empty(schema: &str) -> String {
-    format!(
-        "DO $$
-DECLARE tables text[] := ARRAY(
-  SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
-  WHERE schemaname = '{schema}' AND tablename NOT IN ('identity', 'schema_version') ORDER BY tablename);
-DECLARE one text;
-BEGIN
-  EXECUTE 'LOCK TABLE ' || array_to_string(tables, ', ') || ' IN ACCESS EXCLUSIVE MODE';
-  FOREACH one IN ARRAY tables LOOP EXECUTE 'DELETE FROM ' || one; END LOOP;
-END $$"
-    )
+/// A schema to clean up, true if it is to be emptied and not dropped, and where to say if that was done.
+type CleanUp = (String, bool, mpsc::SyncSender<bool>);
+
+/// The thread that cleans up after all tests. A test may end on a runtime that cannot wait. On a new connection the
+/// server would plan the statements anew, and they would take ten times as long.
+static CLEANER: LazyLock<mpsc::Sender<CleanUp>> = LazyLock::new(|| {
+    let (sender, receiver) = mpsc::channel::<CleanUp>();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let mut cleaner = Cleaner {
+            client: runtime.block_on(other_program()),
+            statements: HashMap::new(),
+        };
+        for (schema, is_kept, done) in receiver {
+            let result = runtime.block_on(async {
+                if is_kept {
+                    cleaner.empty(&schema).await
+                } else {
+                    let drop = format!("DROP SCHEMA IF EXISTS \"{schema}\" CASCADE");
+                    cleaner.client.batch_execute(&drop).await
+                }
+            });
+            let _is_awaited = done.send(result.is_ok());
+        }
+    });
+    sender
+});
+
+/// Returns true if the schema was emptied or dropped.
+fn cleaned_up(schema: &str, is_kept: bool) -> bool {
+    let (done, is_done) = mpsc::sync_channel(1);
+    CLEANER.send((schema.to_owned(), is_kept, done)).is_ok() && is_done.recv() == Ok(true)
+}
+
+struct Cleaner {
+    client: tokio_postgres::Client,
+    /// For each schema that was emptied before, the statement that locks its tables, and the one that empties them.
+    statements: HashMap<String, (String, tokio_postgres::Statement)>,
+}
+
+impl Cleaner {
+    /// Deletes all rows but those of a new store. Waits for statements that are under way.
+    async fn empty(&mut self, schema: &str) -> Result<(), tokio_postgres::Error> {
+        if !self.statements.contains_key(schema) {
+            let statements = self.prepare(schema).await?;
+            self.statements.insert(schema.to_owned(), statements);
+        }
+        let (lock, delete) = &self.statements[schema];
+        let transaction = self.client.transaction().await?;
+        transaction.batch_execute(lock).await?;
+        transaction.execute(delete, &[]).await?;
+        transaction.commit().await
+    }
+
+    async fn prepare(&self, schema: &str) -> Result<(String, tokio_postgres::Statement), tokio_postgres::Error> {
+        let select = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+            WHERE schemaname = $1 AND tablename NOT IN ('identity', 'schema_version') ORDER BY tablename";
+        let rows = self.client.query(select, &[&schema]).await?;
+        let tables: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let lock = format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", tables.join(", "));
+        let of_each = tables
+            .iter()
+            .enumerate()
+            .map(|(n, table)| format!("d{n} AS (DELETE FROM {table})"));
+        let delete = format!("WITH {} SELECT", of_each.collect::<Vec<_>>().join(", "));
+        Ok((lock, self.client.prepare(&delete).await?))
+    }
 }
 
 pub(crate) fn options(schema: &Schema) -> PostgresOptions {
