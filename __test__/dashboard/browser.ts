@@ -13,13 +13,9 @@ const CHECKER = readFileSync(
   'utf8',
 );
 
-/** A finding of the checker about one element by one rule. */
-interface Finding {
+/** A violation of one rule by one element, as the checker finds it. */
+interface Violation {
   readonly ruleId: string;
-  readonly value: readonly [
-    sort: 'VIOLATION' | 'RECOMMENDATION' | 'INFORMATION',
-    found: 'PASS' | 'FAIL' | 'POTENTIAL' | 'MANUAL',
-  ];
   readonly message: string;
   readonly snippet: string;
 }
@@ -106,7 +102,7 @@ export async function obstacles(page: Page): Promise<string[]> {
   const shown = `document.querySelector('dialog:modal') ?? document`;
   // The checker also reports each rule that an element keeps: thousands of findings, which stay in the page.
   const violations = (await page.evaluate(`new ace.Checker().check(${shown}, ['WCAG_2_2']).then(({ results }) =>
-    results.filter(({ value: [sort, found] }) => sort === 'VIOLATION' && found === 'FAIL'))`)) as readonly Finding[];
+    results.filter(({ value: [sort, found] }) => sort === 'VIOLATION' && found === 'FAIL'))`)) as readonly Violation[];
   return violations.map(({ ruleId, message, snippet }) => `${ruleId}: ${message}: ${snippet}`);
 }
 

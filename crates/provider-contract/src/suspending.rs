@@ -57,7 +57,7 @@ pub async fn keeps_the_start_time_of_an_instance(store: &Store) {
     }
     store.clock.advance(400);
     assert_eq!(store.resume("early").await, Outcome::Resumed);
-    // It may be suspended again, and a message leaves the time as it is.
+    // A second suspension and a message leave the start time as it is.
     store.suspend("early", "held").await;
     store.deliver("early", event("go", "1")).await;
     assert_eq!(store.resume("early").await, Outcome::Resumed);
