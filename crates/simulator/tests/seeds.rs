@@ -109,11 +109,31 @@ fn instances_wait_in_queues_and_for_their_time() {
 ///   know of were given back, too, and no worker looked for them.
 /// - 23004362: a worker lost its lease while its thread was held up, and began anew. The new session did not know that
 ///   it had found the thread held up, and did not look for tasks when the thread came by.
+/// - 1527244716107449: the answer to a request for tasks was lost, and a look at what the worker owns found a task that
+///   it did not know. The task was released with most of the worker's work, and taken again. The next look came before
+///   the answer, and released it as unknown for the second time. Then the answer came, and its attempt began.
 #[test]
 fn seeds_that_showed_a_bug_pass() {
     for seed in [
-        1533, 1709, 4923, 8700, 10_923, 13_855, 7_010_733, 7_039_304, 7_044_550, 9_118_727, 20_010_723, 20_012_532,
-        20_013_607, 20_017_851, 20_023_958, 20_026_053, 21_054_703, 23_004_362,
+        1533,
+        1709,
+        4923,
+        8700,
+        10_923,
+        13_855,
+        7_010_733,
+        7_039_304,
+        7_044_550,
+        9_118_727,
+        20_010_723,
+        20_012_532,
+        20_013_607,
+        20_017_851,
+        20_023_958,
+        20_026_053,
+        21_054_703,
+        23_004_362,
+        1_527_244_716_107_449,
     ] {
         let report = run(&Run { seed, ..Run::default() });
         assert_eq!(report.violations, Vec::<String>::new(), "seed {seed}");

@@ -114,7 +114,7 @@ pub(crate) async fn run(activities: Arc<Activities>) {
     let mut noted = None;
     let mut late_looked = Instant::now();
     loop {
-        activities.stop_withdrawn().await;
+        activities.compare().await;
         let limit = activities.task_slots();
         let names = activities.names_to_take(&mut noted).await;
         let mut next_due_ms = None;
@@ -402,20 +402,46 @@ impl Activities {
             .submit(Write::TaskDone(Box::new(done)), Patience::Endless, done_with);
     }
 
-    /// Aborts the tasks that run here and were withdrawn.
-    async fn stop_withdrawn(self: &Arc<Self>) {
+    /// Returns the tasks that are this worker's as far as it knows: those that run or wait here, and those whose end or
+    /// release is on its way to the store.
+    pub(crate) fn known_tasks(&self) -> BTreeSet<TaskName> {
+        // In this order: a task is noted as one that is being released before it leaves the attempts.
+        let mut known: BTreeSet<TaskName> = self.attempts.lock().taken_tasks().into_iter().collect();
+        known.extend(self.worker.releasing_tasks());
+        known
+    }
+
+    /// Asks for a comparison of the tasks that the store lists as this worker's with those that it knows (O6).
+    pub(crate) fn compare_tasks(&self) {
+        self.worker.ownership.tasks_differ.store(true, Ordering::Release);
+        self.tasks_wanted.notify_one();
+    }
+
+    /// Aborts the tasks that run here and were withdrawn. If a comparison was asked for, releases the tasks that the
+    /// store lists as this worker's and that it does not know. No request for tasks is under way, and none is made
+    /// before the releases are answered: a release that comes late would release a task that was taken again.
+    async fn compare(self: &Arc<Self>) {
+        let finds_orphans = self.worker.ownership.tasks_differ.swap(false, Ordering::AcqRel);
         let running = self.attempts.lock().taken_tasks();
-        if running.is_empty() {
+        if running.is_empty() && !finds_orphans {
             return;
         }
+        let known = self.known_tasks();
         let provider = &self.shared.store.provider;
         // Without an answer they run on, which is useless and harmless.
-        let Ok(kept) = retrying(|| provider.tasks_of(&self.worker.id)).await else {
+        let Ok(listed) = retrying(|| provider.tasks_of(&self.worker.id)).await else {
             return;
         };
-        let kept: BTreeSet<TaskName> = kept.into_iter().collect();
-        let lost = running.into_iter().filter(|name| !kept.contains(name));
+        let listed: BTreeSet<TaskName> = listed.into_iter().collect();
+        let lost = running.into_iter().filter(|name| !listed.contains(name));
         self.abort_tasks(lost, AbortReason::Cancelled);
+        if finds_orphans {
+            let orphans = listed.difference(&known).copied().map(Owned::Task).collect();
+            for is_answered in self.worker.release_orphans(&orphans) {
+                // It is closed without a value.
+                let _ = is_answered.await;
+            }
+        }
     }
 
     /// Gives up the attempts of tasks that are not this worker's any more.

@@ -9,12 +9,14 @@
 //!   [being released](crate::worker::owned::Releasing), which it still knows.
 //! - **O2** A request that may make something the worker's holds a [`Claim`](crate::worker::owned::Claim) until its
 //!   answer is carried out.
-//! - **O3** An instance or task that the store lists at two looks in a row and the worker does not know is released,
-//!   fenced by its epoch. It is not released while a claim is open that was open at the first of the two looks, because
-//!   that claim may be the one that brings it.
+//! - **O3** An instance that the store lists at two looks in a row and the worker does not know is released, fenced by
+//!   its epoch. It is not released while a claim is open that was open at the first of the two looks, because that
+//!   claim may be the one that brings it.
 //! - **O4** An instance that rests here and that the store does not list, at two looks in a row, is forgotten.
 //! - **O5** A look costs the store two sums, which come with the renewal. The list is read only if the sums differ, in
 //!   pages of [`OWNED_PAGE`].
+//! - **O6** A task that the store lists and the worker does not know is released between two requests for tasks. A task
+//!   has no epoch, and can be released and taken again between two looks. Between two requests none is on its way.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,12 +27,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::instance::instances::Instances;
 use crate::log::Level;
-use crate::options::{ORPHANS_NAMED, OWNED_PAGE};
+use crate::options::OWNED_PAGE;
 use crate::state::attempt::AbortReason;
 use crate::state::{Instance, Token};
 use crate::worker::owned::Owned;
 
-/// The instances and tasks that a session knows at one moment.
+/// The instances that a session knows at one moment, and the number of its tasks.
 struct KnownWork {
     owned: FxHashSet<Owned>,
     digest: OwnedDigest,
@@ -42,9 +44,9 @@ struct KnownWork {
 impl KnownWork {
     fn of(instances: &Instances) -> Self {
         let all: Vec<Arc<Instance>> = instances.table.lock().owned().cloned().collect();
-        let tasks = instances.activities.attempts.lock().taken_tasks();
-        let mut owned: FxHashSet<Owned> = tasks.into_iter().map(Owned::Task).collect();
-        owned.extend(instances.worker.ownership.releasing.lock().keys());
+        let tasks = instances.activities.known_tasks().len() as u64;
+        let mut owned: FxHashSet<Owned> = instances.worker.ownership.releasing.lock().keys().copied().collect();
+        owned.retain(|owned| matches!(owned, Owned::Instance(..)));
         let mut resting = FxHashMap::default();
         for instance in all {
             let (epoch, state) = {
@@ -63,9 +65,9 @@ impl KnownWork {
         });
         let digest: OwnedDigest = keys.collect();
         Self {
-            tasks: owned.len() as u64 - digest.instances,
-            digest,
             owned,
+            digest,
+            tasks,
             resting,
         }
     }
@@ -110,7 +112,10 @@ impl Comparison {
     async fn compare(&mut self, renewal: Renewal) -> Result<(), ProviderError> {
         let instances = &self.instances;
         let before = KnownWork::of(instances);
-        if (renewal.owned, renewal.tasks) == (before.digest, before.tasks) {
+        if renewal.tasks != before.tasks {
+            instances.activities.compare_tasks();
+        }
+        if renewal.owned == before.digest {
             self.last = Differences::default();
             return Ok(());
         }
@@ -130,15 +135,14 @@ impl Comparison {
         instances.worker.ownership.claims.lock().begin_era();
         let (orphans, unknown) = unknown.into_iter().partition(|owned| self.last.unknown.contains(owned));
         self.last = Differences { unknown, unlisted };
-        self.release_orphans(&orphans);
+        drop(instances.worker.release_orphans(&orphans));
         Ok(())
     }
 
-    /// Returns the instances and tasks that the store lists as this worker's.
+    /// Returns the instances that the store lists as this worker's.
     async fn listed(&self) -> Result<FxHashSet<Owned>, ProviderError> {
         let (provider, worker) = (&self.instances.shared.store.provider, &self.instances.worker.id);
-        let tasks = provider.tasks_of(worker).await?;
-        let mut listed: FxHashSet<Owned> = tasks.into_iter().map(Owned::Task).collect();
+        let mut listed = FxHashSet::default();
         let mut last = InstanceKey(i64::MIN);
         loop {
             let page = provider.owned_by(worker, last, OWNED_PAGE).await?;
@@ -177,33 +181,5 @@ impl Comparison {
             self.instances.forget(instance, AbortReason::LeaseLost);
         }
         unlisted
-    }
-
-    fn release_orphans(&self, orphans: &BTreeSet<Owned>) {
-        if orphans.is_empty() {
-            return;
-        }
-        let named: Vec<String> = orphans.iter().take(ORPHANS_NAMED).map(named).collect();
-        let message = format!(
-            "worker {} owns {} rows of the store that it does not know of, and releases them: {}",
-            self.instances.worker.id,
-            orphans.len(),
-            named.join(", ")
-        );
-        self.instances.shared.log(Level::Warn, message);
-        for orphan in orphans {
-            match orphan {
-                Owned::Instance(key, epoch) => self.instances.worker.release_instance(*key, *epoch),
-                Owned::Task(task) => self.instances.worker.release_task(*task),
-            }
-        }
-    }
-}
-
-/// Returns a name for the log, by the key of the row: the instance's id is not known here.
-fn named(owned: &Owned) -> String {
-    match owned {
-        Owned::Instance(key, _) => format!("instance with key {}", key.0),
-        Owned::Task(task) => format!("activity {} of the instance with key {}", task.scheduled.0, task.key.0),
     }
 }

@@ -1,7 +1,9 @@
 //! The instances and tasks that a worker may own, and the notes between two comparisons with the store. Invariants O1
-//! to O5 stand in [`ownership`](crate::session::ownership), which compares.
+//! to O6 stand in [`ownership`](crate::session::ownership), which compares.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 use perdure_engine::{Bug, is_planted};
@@ -9,9 +11,11 @@ use perdure_provider::{
     Epoch, InstanceKey, Outcome, ProviderError, ReleaseInstance, ReleaseTask, Renewal, TaskName, Write,
 };
 use rustc_hash::FxHashMap;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use crate::commit::committer::Patience;
+use crate::log::Level;
+use crate::options::ORPHANS_NAMED;
 use crate::worker::Worker;
 
 /// An instance or a task that a worker may own.
@@ -32,6 +36,8 @@ pub(crate) struct Ownership {
     /// The answer to the last renewal, until it is compared.
     pub(crate) renewal: Mutex<Option<Renewal>>,
     pub(crate) renewed: Notify,
+    /// True if the number of tasks differed at the last look (O6).
+    pub(crate) tasks_differ: AtomicBool,
 }
 
 /// The number of open claims: those that were open at the last look, and those that came since.
@@ -125,21 +131,35 @@ impl Worker {
     /// Releases an instance that is not known here, or no longer. Most often another worker owns it by then. But if the
     /// store lists it as this worker's, no other worker would ever take it.
     pub(crate) fn release_instance(self: &Arc<Self>, key: InstanceKey, epoch: Epoch) {
-        let write = Write::ReleaseInstance(ReleaseInstance {
-            key,
-            worker: self.id.clone(),
-            epoch,
-        });
-        self.release(Owned::Instance(key, epoch), write);
+        drop(self.release(Owned::Instance(key, epoch)));
     }
 
-    pub(crate) fn release_task(self: &Arc<Self>, task: TaskName) {
+    /// Releases what the store lists as this worker's, and the worker does not know. Returns a receiver for each, which
+    /// is closed when the release was answered.
+    pub(crate) fn release_orphans(self: &Arc<Self>, orphans: &BTreeSet<Owned>) -> Vec<oneshot::Receiver<()>> {
+        if orphans.is_empty() {
+            return Vec::new();
+        }
+        let named: Vec<String> = orphans.iter().take(ORPHANS_NAMED).map(named).collect();
+        let message = format!(
+            "worker {} owns {} rows of the store that it does not know of, and releases them: {}",
+            self.id,
+            orphans.len(),
+            named.join(", ")
+        );
+        self.shared.log(Level::Warn, message);
+        orphans.iter().map(|orphan| self.release(*orphan)).collect()
+    }
+
+    /// Returns a receiver that is closed when the release was answered.
+    fn release(self: &Arc<Self>, owned: Owned) -> oneshot::Receiver<()> {
         let worker = self.id.clone();
-        self.release(Owned::Task(task), Write::ReleaseTask(ReleaseTask { worker, task }));
-    }
-
-    fn release(self: &Arc<Self>, owned: Owned, write: Write) {
+        let write = match owned {
+            Owned::Instance(key, epoch) => Write::ReleaseInstance(ReleaseInstance { key, worker, epoch }),
+            Owned::Task(task) => Write::ReleaseTask(ReleaseTask { worker, task }),
+        };
         let (store, releasing) = (Arc::clone(&self.shared.store), self.releasing(owned));
+        let (answered, is_answered) = oneshot::channel::<()>();
         let done = Box::new(move |answer: Result<Outcome, ProviderError>| {
             match (answer, owned) {
                 (Ok(Outcome::Noted), Owned::Instance(..)) => store.work_is_due(),
@@ -147,9 +167,18 @@ impl Worker {
                 // The store did not list it as this worker's. If the store refuses, the next comparison finds it again.
                 _ => {}
             }
-            drop(releasing);
+            drop((releasing, answered));
         });
         self.shared.store.committer.submit(write, Patience::Endless, done);
+        is_answered
+    }
+}
+
+/// Returns a name for the log, by the key of the row: the instance's id is not known here.
+fn named(owned: &Owned) -> String {
+    match owned {
+        Owned::Instance(key, _) => format!("instance with key {}", key.0),
+        Owned::Task(task) => format!("activity {} of the instance with key {}", task.scheduled.0, task.key.0),
     }
 }
 

@@ -291,6 +291,36 @@ async fn a_task_that_the_worker_does_not_know_is_returned_within_two_renewals() 
     helper.assert_empty();
 }
 
+/// A task that is being acquired is the worker's in the store before the worker hears of it, however long that takes.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_being_acquired_is_not_released() {
+    let serving = RuntimeOptions {
+        queues: Queues::Named(vec!["gpu".into()]),
+        ..options()
+    };
+    let mut owner = Fixture::started(options(), &[Op::Queued("gpu", "render")]).await;
+    let mut helper = owner.beside(serving);
+    helper.runtime.register_activity("render".into());
+    helper.begin().await;
+    owner.memory.hold(Call::Tasks);
+    owner.start("i").await;
+    helper.settle().await;
+    owner.memory.add_worker("other");
+    let left = owner.memory.take_tasks("other", "gpu", "render");
+    assert_eq!(left.len(), 0, "it is taken, and no worker has heard of it");
+    for _ in 0..10 {
+        owner.advance(RENEWAL_MS).await;
+        helper.settle().await;
+    }
+    owner.memory.resume(Call::Tasks);
+    helper.settle().await;
+    helper.complete("render").await;
+    owner.settle().await;
+    assert_eq!(owner.memory.get("i").status, Status::Completed);
+    assert_eq!(helper.attempts, ["render"]);
+    helper.assert_empty();
+}
+
 /// Regression test: the instance stayed with the worker in the store for as long as the worker lived.
 #[tokio::test(start_paused = true)]
 async fn a_suspension_that_the_store_refuses_is_written_without_its_report() {
