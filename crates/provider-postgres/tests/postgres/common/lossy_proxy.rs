@@ -53,9 +53,14 @@ pub(crate) struct LossyProxy {
     late: Mutex<Vec<(TcpStream, Vec<u8>)>>,
     /// The number of next connections that are refused.
     pub(crate) refusals: AtomicUsize,
+    /// Notified when the change notifier of the store has its connection.
+    has_notifier: Notify,
     /// Breaks all connections.
     broken: Notify,
 }
+
+/// A part of what only the change notifier asks, with each of its connections at the beginning and then once a second.
+const OF_NOTIFIER: &[u8] = b"pg_snapshot_xmax";
 
 /// The beginning of a connection that asks for a cancellation: its length and its code.
 const CANCEL: [u8; 8] = [0, 0, 0, 16, 4, 210, 22, 46];
@@ -74,12 +79,18 @@ impl LossyProxy {
 
     async fn carry(&self, mut client: TcpStream, mut server: TcpStream) -> std::io::Result<()> {
         let (mut sent, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        // The change notifier sends what it likes at any time. Its connection is not cut: the cut is for a write.
+        let mut is_of_notifier = false;
         loop {
             tokio::select! {
                 () = self.broken.notified() => return Ok(()),
                 n = client.read(&mut sent) => {
                     let mut sent = &sent[..n?];
-                    let mut cut = self.cut(sent);
+                    if !is_of_notifier && sent.windows(OF_NOTIFIER.len()).any(|word| word == OF_NOTIFIER) {
+                        is_of_notifier = true;
+                        self.has_notifier.notify_one();
+                    }
+                    let mut cut = if is_of_notifier { None } else { self.cut(sent) };
                     if cut == Some(Cut::Begin) {
                         let length = u32::from_be_bytes(sent[1..5].try_into().expect("four bytes"));
                         client.write_all(&said("ERROR", "53300", "the pool has no connection to the server")).await?;
@@ -240,6 +251,7 @@ impl Store {
             ..options(&schema)
         });
         let provider = PostgresProvider::connect(&through, options).await.expect("it opens");
+        proxy.has_notifier.notified().await;
         let worker = new_worker(&format!("worker {port}"));
         provider
             .register_worker(worker.clone())
