@@ -141,6 +141,8 @@ bugs! {
     HeldKeyForgotten,
     /// The rate of a queue begins anew each time a worker looks for work.
     RateForgotten,
+    /// A paused queue gives slots.
+    PauseForgotten,
     /// A start gets a slot although instances wait in line for one.
     LineOvertaken,
     /// A message makes an instance due that waits in line or for its start time.

@@ -18,6 +18,14 @@ pub(crate) struct SetQueue {
     settings: Value,
 }
 
+/// The pause of a queue, or its end.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PauseQueue {
+    pub(crate) name: String,
+    pub(crate) paused: bool,
+}
+
 /// The queue that a request is about.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,6 +61,7 @@ fn text(queues: &[QueueInfo]) -> String {
         json!({
             "name": queue.name,
             "settings": serde_json::from_str::<Value>(&queue.settings.to_text()).unwrap_or_default(),
+            "pausedMs": queue.paused_at_ms,
             "waiting": queue.waiting,
             "delayed": queue.delayed,
             "running": queue.running,

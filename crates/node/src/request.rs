@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::listing::{self, history_text, status_json};
-use crate::queues::{QueueName, Queues, SetQueue};
+use crate::queues::{PauseQueue, QueueName, Queues, SetQueue};
 use crate::replies::Replies;
 use crate::sending::{Ask, KeyedStart, Send, Start};
 use crate::streams;
@@ -84,6 +84,8 @@ pub(crate) enum StoreRequest {
     ReplaceTexts(Table),
     /// Sets the limits of a queue.
     SetQueue(SetQueue),
+    /// Pauses a queue, or ends its pause.
+    PauseQueue(PauseQueue),
     /// Deletes a queue that no instance is in.
     DeleteQueue(QueueName),
     /// Asks for a queue, or for all queues.
@@ -324,6 +326,7 @@ impl StoreRequest {
             Self::WaitForEnd(wait) => wait.make(store, caller),
             Self::WaitForStatusChange(wait) => wait.make(store, caller),
             Self::SetQueue(request) => request.make(store, caller)?,
+            Self::PauseQueue(PauseQueue { name, paused }) => store.pause_queue(name, paused, caller.done()),
             Self::DeleteQueue(QueueName { name }) => store.delete_queue(name, caller.done()),
             Self::Queues(request) => request.make(store, caller),
             Self::State(request) => store.state(request.into(), caller.text(listing::state_text)),

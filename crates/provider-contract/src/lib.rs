@@ -50,6 +50,7 @@ pub mod logs;
 pub mod messages;
 pub mod open_work;
 pub mod pages;
+pub mod paused_queues;
 pub mod payloads;
 pub mod queues;
 pub mod release;

@@ -496,3 +496,34 @@ pub async fn are_limited_when_they_are_tried_again(store: &Store) {
     store.finish_tasks(&worker, &first).await;
     store.takes(&worker, &[2]).await;
 }
+
+/// No attempt gets a slot from a paused queue. Those that have one run on, and a late one comes without a slot.
+pub async fn wait_while_their_queue_is_paused(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.limit(slots(2)).await;
+    let hurried = TaskOffer {
+        start_within_ms: Some(100),
+        ..of_key(5, "")
+    };
+    store
+        .schedules("a", &worker, vec![of_key(2, ""), of_key(3, ""), of_key(4, ""), hurried])
+        .await;
+    let running = store.request_tasks(&worker, 1, Queues::Any).await;
+    assert_eq!(numbers(&running), [2]);
+    assert_eq!(store.provider.pause_queue(QUEUE.into(), true).await, Ok(true));
+    let nothing = store.request_tasks(&worker, 10, Queues::Any).await;
+    assert_eq!((numbers(&nothing), nothing.slots_wanted), (vec![], false));
+    assert_eq!(nothing.next_due_ms, Some(START_MS + 100), "then one is late");
+    store.finish_tasks(&worker, &running.tasks).await;
+    assert_eq!((store.api().await.waiting, store.api().await.running), (3, 0));
+    store.clock.advance(100);
+    let late = store.takes(&worker, &[5]).await;
+    assert!(late[0].is_late);
+    let nothing = store.request_tasks(&worker, 10, Queues::Any).await;
+    assert_eq!((numbers(&nothing), nothing.next_due_ms), (vec![], None));
+    store.finds_no_fault().await;
+    assert_eq!(store.provider.pause_queue(QUEUE.into(), false).await, Ok(true));
+    store.takes(&worker, &[3, 4]).await;
+    store.finds_no_fault().await;
+}

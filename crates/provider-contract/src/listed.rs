@@ -1,7 +1,7 @@
 //! The test that the suite lists every check.
 
 /// The modules of the checks, with their sources.
-const MODULES: [(&str, &str); 50] = [
+const MODULES: [(&str, &str); 51] = [
     ("acquire", include_str!("acquire.rs")),
     ("activity_sessions", include_str!("activity_sessions.rs")),
     ("admission", include_str!("admission.rs")),
@@ -29,6 +29,7 @@ const MODULES: [(&str, &str); 50] = [
     ("messages", include_str!("messages.rs")),
     ("open_work", include_str!("open_work.rs")),
     ("pages", include_str!("pages.rs")),
+    ("paused_queues", include_str!("paused_queues.rs")),
     ("payloads", include_str!("payloads.rs")),
     ("queues", include_str!("queues.rs")),
     ("release", include_str!("release.rs")),

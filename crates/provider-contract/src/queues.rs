@@ -404,6 +404,7 @@ pub async fn are_listed_with_their_counts(store: &Store) {
         QueueInfo {
             name: QUEUE.into(),
             settings: slots(2),
+            paused_at_ms: None,
             waiting: 1,
             delayed: 1,
             running: 2,

@@ -237,6 +237,7 @@ macro_rules! behaviour {
                 of_sessions_are_routed_when_they_are_due,
                 share_the_limits_with_instances,
                 are_limited_when_they_are_tried_again,
+                wait_while_their_queue_is_paused,
             }
             admission {
                 count_the_instances_that_a_worker_owns,
@@ -349,6 +350,14 @@ macro_rules! behaviour {
                 of_an_inbox_end_with_the_message_that_fills_them,
                 of_tasks_end_with_the_one_that_fills_them,
                 of_statuses_end_with_the_one_that_exceeds_them,
+            }
+            paused_queues {
+                give_no_slot_until_their_pause_ends,
+                leave_the_slots_that_were_given,
+                give_no_slot_with_a_start,
+                keep_what_comes_due_meanwhile,
+                stay_paused_when_their_limits_change,
+                hold_up_no_other_queue,
             }
             payloads {
                 texts_come_back_as_they_went_in,

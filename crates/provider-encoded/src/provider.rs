@@ -239,6 +239,10 @@ impl Provider for Encoded {
         self.store.set_queue(name, settings).await
     }
 
+    async fn pause_queue(&self, name: String, is_paused: bool) -> Result<bool, ProviderError> {
+        self.store.pause_queue(name, is_paused).await
+    }
+
     async fn delete_queue(&self, name: String) -> Result<QueueDeletion, ProviderError> {
         self.store.delete_queue(name).await
     }

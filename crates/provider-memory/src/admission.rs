@@ -93,6 +93,9 @@ pub(crate) fn admit_new(tables: &mut Tables, queue: &str, worker: &WorkerId) -> 
     if queues::rows_of(tables, queue).any(|(_, row)| waits(row)) && !is_planted(Bug::LineOvertaken) {
         return None;
     }
+    if is_paused(tables, queue) {
+        return None;
+    }
     let state = tables.queues.get(queue)?.clone();
     let mut pass = Pass::new(state, slots(tables, queue, worker), 1, tables.now_ms);
     let turn = pass.admit_new()?;
@@ -103,7 +106,8 @@ pub(crate) fn admit_new(tables: &mut Tables, queue: &str, worker: &WorkerId) -> 
 /// Gives slots to entries in line that a worker can run, as many as it has room for.
 pub(crate) fn admit(tables: &mut Tables, taker: &mut impl Taker) {
     let queues = tables.queues.iter().map(|(name, _)| name);
-    let queues: Vec<String> = queues.filter(|name| taker.serves(name)).cloned().collect();
+    let open = queues.filter(|name| taker.serves(name) && !is_paused(tables, name));
+    let queues: Vec<String> = open.cloned().collect();
     for queue in queues {
         Admission {
             taker: &mut *taker,
@@ -111,6 +115,10 @@ pub(crate) fn admit(tables: &mut Tables, taker: &mut impl Taker) {
         }
         .run(tables);
     }
+}
+
+fn is_paused(tables: &Tables, queue: &str) -> bool {
+    tables.paused_queues.contains(&queue.to_owned()) && !is_planted(Bug::PauseForgotten)
 }
 
 /// The pass of a worker over the line of a queue.

@@ -195,12 +195,16 @@ impl Provider for MemoryProvider {
 
     async fn set_queue(&self, name: String, settings: QueueSettings) -> Result<bool, ProviderError> {
         let is_set = self.call(|tables| queues::set(tables, &name, &settings))?;
-        self.tell(&Change {
-            work: true,
-            tasks: true,
-            ..Change::default()
-        });
+        self.tell(&Change::of_queues());
         Ok(is_set)
+    }
+
+    async fn pause_queue(&self, name: String, is_paused: bool) -> Result<bool, ProviderError> {
+        let is_known = self.call(|tables| queues::pause(tables, &name, is_paused))?;
+        if !is_paused {
+            self.tell(&Change::of_queues());
+        }
+        Ok(is_known)
     }
 
     async fn delete_queue(&self, name: String) -> Result<QueueDeletion, ProviderError> {

@@ -47,6 +47,21 @@ pub(crate) fn set(tables: &mut Tables, name: &str, settings: &QueueSettings) -> 
     true
 }
 
+/// Pauses a queue, or ends its pause. Returns false if there is no such queue.
+pub(crate) fn pause(tables: &mut Tables, name: &str, is_paused: bool) -> bool {
+    let name = name.to_owned();
+    if !tables.queues.contains(&name) {
+        return false;
+    }
+    if !is_paused {
+        tables.paused_queues.remove(&name);
+    } else if !tables.paused_queues.contains(&name) {
+        let now_ms = tables.now_ms;
+        tables.paused_queues.insert(name, now_ms);
+    }
+    true
+}
+
 /// Writes the row of a key, or removes it if it says nothing.
 pub(crate) fn put_key(tables: &mut Tables, queue: &str, key: String, state: KeyState) {
     let at = (queue.to_owned(), key);
@@ -86,6 +101,7 @@ pub(crate) fn delete(tables: &mut Tables, name: &str) -> QueueDeletion {
         tables.queue_keys.remove(&key);
     }
     tables.queues.remove(&name);
+    tables.paused_queues.remove(&name);
     QueueDeletion::Deleted
 }
 
@@ -113,6 +129,7 @@ fn info(tables: &Tables, name: &String) -> QueueInfo {
     QueueInfo {
         name: name.clone(),
         settings: queue.settings,
+        paused_at_ms: tables.paused_queues.get(name).copied(),
         waiting,
         delayed,
         running,

@@ -45,6 +45,8 @@ pub(crate) struct Tables {
     /// The entries of the streams.
     pub(crate) stream_chunks: Table<ChunkKey, ChunkRow>,
     pub(crate) queues: Table<String, QueueState>,
+    /// The queues that are paused, with the time since which each is, ms since 1970.
+    pub(crate) paused_queues: Table<String, i64>,
     /// The places of instances and attempts in queues.
     pub(crate) queue_places: Table<EntryKey, QueuePlaceRow>,
     /// Keys of queues, by queue and key.

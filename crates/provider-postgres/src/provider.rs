@@ -282,12 +282,21 @@ impl Provider for PostgresProvider {
                 Box::pin(async move { queues::set(session, &queue.0, &queue.1).await })
             })
             .await?;
-        self.notifier.tell(Change {
-            work: true,
-            tasks: true,
-            ..Change::default()
-        });
+        self.notifier.tell(Change::of_queues());
         Ok(is_set)
+    }
+
+    async fn pause_queue(&self, name: String, is_paused: bool) -> Result<bool, ProviderError> {
+        let is_known = self
+            .write(move |session| {
+                let name = name.clone();
+                Box::pin(async move { queues::pause(session, &name, is_paused).await })
+            })
+            .await?;
+        if !is_paused {
+            self.notifier.tell(Change::of_queues());
+        }
+        Ok(is_known)
     }
 
     async fn delete_queue(&self, name: String) -> Result<QueueDeletion, ProviderError> {

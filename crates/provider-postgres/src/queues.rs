@@ -175,6 +175,19 @@ pub(crate) async fn set(session: &Session<'_>, name: &str, settings: &QueueSetti
     Ok(true)
 }
 
+/// Pauses a queue, or ends its pause. Waits for the row, so for a pass that is under way. Returns false if there is no
+/// such queue.
+pub(crate) async fn pause(session: &Session<'_>, name: &str, is_paused: bool) -> Result<bool, Failure> {
+    let known = named!(
+        session.query,
+        "UPDATE {schema}.queues SET paused_at = CASE WHEN $paused THEN coalesce(paused_at, $now, {now}) END
+         WHERE name = $name RETURNING 1",
+        { paused: P::Bool(is_paused), now: session.now(), name: P::Text(&encode(name)) }
+    )
+    .await?;
+    Ok(!known.is_empty())
+}
+
 /// Takes their turns from the instances that wait. The first come is the first served from then on.
 async fn forget_turns(session: &Session<'_>, queue: &str) -> Result<(), Failure> {
     loop {
@@ -315,7 +328,7 @@ macro_rules! counts {
     ($which:literal) => {
         concat!(
             "SELECT q.name, q.settings, q.admitted, q.turn, coalesce($now, {now}), c.waiting, c.delayed, c.running,
-  c.oldest
+  c.oldest, q.paused_at
 FROM {schema}.queues q CROSS JOIN LATERAL (
   SELECT count(*) FILTER (WHERE x.place IN (0, 1, 4)) AS waiting, count(*) FILTER (WHERE x.place = 3) AS delayed,
     count(*) FILTER (WHERE x.place = 2 AND (",
@@ -392,6 +405,7 @@ fn info(row: &Row) -> Result<QueueInfo, Failure> {
     Ok(QueueInfo {
         name: text(row, 0)?,
         settings: queue.settings,
+        paused_at_ms: row.try_get(9)?,
         waiting: number(row, 5)?,
         delayed: number(row, 6)?,
         running: number(row, 7)?,

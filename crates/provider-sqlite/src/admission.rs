@@ -89,14 +89,14 @@ impl FoundQueues {
     }
 }
 
-/// Looks for queues with entries that wait for a slot and that the worker can run, or with delayed entries that are
-/// due. This takes no lock: it may run on a reader's connection.
+/// Looks for queues that are not paused, with entries that wait for a slot and that the worker can run, or with delayed
+/// entries that are due. This takes no lock: it may run on a reader's connection.
 pub(crate) fn find(connection: &Connection, request: &impl Request, now_ms: i64) -> Result<FoundQueues, Failure> {
     let mut found = FoundQueues {
         names: Vec::new(),
         next_at_ms: None,
     };
-    let mut all = connection.prepare_cached("SELECT name FROM queues ORDER BY name")?;
+    let mut all = connection.prepare_cached("SELECT name FROM queues WHERE paused_at IS NULL ORDER BY name")?;
     let names = all.query_map([], |row| row.get::<_, String>(0))?;
     for name in names {
         let name = name?;
@@ -236,10 +236,10 @@ fn all_sorts(
     Ok(sorts)
 }
 
-/// Returns the row of a queue.
+/// Returns the row of a queue. `None`: there is no such queue, or it is paused.
 fn state(session: &Session<'_>, queue: &str) -> Result<Option<QueueState>, Failure> {
     let row = session.query_optional(
-        "SELECT settings, admitted, turn FROM queues WHERE name = ?1",
+        "SELECT settings, admitted, turn FROM queues WHERE name = ?1 AND paused_at IS NULL",
         params![queue],
         |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get(2)?)),
     )?;

@@ -299,6 +299,11 @@ impl Provider for SqliteProvider {
         self.write(move |session| queues::set(session, &name, &settings)).await
     }
 
+    async fn pause_queue(&self, name: String, is_paused: bool) -> Result<bool, ProviderError> {
+        self.write(move |session| queues::pause(session, &name, is_paused))
+            .await
+    }
+
     async fn delete_queue(&self, name: String) -> Result<QueueDeletion, ProviderError> {
         self.write(move |session| queues::delete(session, &name)).await
     }

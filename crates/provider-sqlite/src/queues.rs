@@ -46,6 +46,15 @@ pub(crate) fn set(session: &Session<'_>, name: &str, settings: &QueueSettings) -
     Ok(true)
 }
 
+/// Pauses a queue, or ends its pause. Returns false if there is no such queue.
+pub(crate) fn pause(session: &Session<'_>, name: &str, is_paused: bool) -> Result<bool, Failure> {
+    let known = session.execute(
+        "UPDATE queues SET paused_at = CASE WHEN ?2 THEN coalesce(paused_at, ?3) END WHERE name = ?1",
+        params![name, is_paused, session.now_ms()],
+    )?;
+    Ok(known > 0)
+}
+
 /// Writes the row of a key, or deletes it if it says nothing.
 pub(crate) fn put_key(session: &Session<'_>, queue: &str, key: &str, state: &KeyState) -> Result<(), Failure> {
     if state.is_empty() {
@@ -99,18 +108,20 @@ pub(crate) fn exists(session: &Session<'_>, name: &str) -> Result<bool, Failure>
 
 /// Returns one queue, or all of them.
 pub(crate) fn list(connection: &Connection, name: Option<&str>, now_ms: i64) -> Result<Vec<QueueInfo>, Failure> {
-    let mut statement = connection
-        .prepare_cached("SELECT name, settings, admitted FROM queues WHERE ?1 IS NULL OR name = ?1 ORDER BY name")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT name, settings, admitted, paused_at FROM queues WHERE ?1 IS NULL OR name = ?1 ORDER BY name",
+    )?;
     let rows = statement.query_map(params![name], |row| {
         Ok((
             row.get::<_, String>(0)?,
             row.get::<_, String>(1)?,
             row.get::<_, String>(2)?,
+            row.get::<_, Option<i64>>(3)?,
         ))
     })?;
     let mut queues = Vec::new();
     for row in rows {
-        let (name, settings, admitted) = row?;
+        let (name, settings, admitted, paused_at_ms) = row?;
         let settings = QueueSettings::read(&settings).ok_or_else(|| broken(&name))?;
         let Counts {
             waiting,
@@ -122,6 +133,7 @@ pub(crate) fn list(connection: &Connection, name: Option<&str>, now_ms: i64) -> 
             tokens: settings.rate.map(|rate| Admissions::read(&admitted).free(rate, now_ms)),
             name,
             settings,
+            paused_at_ms,
             waiting,
             delayed,
             running,

@@ -54,6 +54,16 @@ impl Change {
         }
     }
 
+    /// Returns the change of a queue that may give slots now to instances and attempts that wait.
+    #[must_use]
+    pub fn of_queues() -> Self {
+        Self {
+            work: true,
+            tasks: true,
+            ..Self::default()
+        }
+    }
+
     /// Returns true if messages may have come for instances of a worker.
     #[must_use]
     pub fn is_for(&self, worker: &WorkerId) -> bool {

@@ -98,6 +98,9 @@
 //! - **P29** A request for work may [leave](Acquire::left_ms) an instance that is due to another worker for a time.
 //!   That is the worker whose turn released the instance last, if it is registered: it may have kept the generator. The
 //!   answer says when that time is over.
+//! - **P30** A queue that is paused gives no slot from the commit of the pause to that of its end. Entries keep their
+//!   slots, and entries come into the line, leave it, and are late as in any queue. The limits that are set meanwhile
+//!   change nothing about the pause.
 
 mod admission;
 mod ask;

@@ -124,6 +124,10 @@ pub trait Provider: Send + Sync + 'static {
     /// slot keep it.
     async fn set_queue(&self, name: String, settings: QueueSettings) -> Result<bool, ProviderError>;
 
+    /// Pauses a queue, or ends its pause (P30). Returns false if there is no such queue. A queue that is paused already
+    /// stays so, since the same time.
+    async fn pause_queue(&self, name: String, is_paused: bool) -> Result<bool, ProviderError>;
+
     /// Deletes a queue, unless instances are in it.
     async fn delete_queue(&self, name: String) -> Result<QueueDeletion, ProviderError>;
 

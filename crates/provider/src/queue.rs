@@ -141,6 +141,8 @@ pub struct QueueInfo {
     pub name: String,
     /// Its limits.
     pub settings: QueueSettings,
+    /// Since when the queue is paused, ms since 1970; `None`: it is not.
+    pub paused_at_ms: Option<i64>,
     /// Entries that wait for a slot, or are suspended before they have one.
     pub waiting: u64,
     /// Entries whose time has not come.

@@ -95,6 +95,7 @@ wrapper! {
     acquire(request: Acquire) -> Acquired;
     due(request: DueRequest) -> Due;
     set_queue(name: String, settings: QueueSettings) -> bool;
+    pause_queue(name: String, is_paused: bool) -> bool;
     delete_queue(name: String) -> QueueDeletion;
     queues(name: Option<String>) -> Vec<QueueInfo>;
     load(request: Load) -> Vec<Result<Loaded, ProviderError>>;

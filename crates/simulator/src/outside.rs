@@ -258,7 +258,8 @@ impl StandIn {
 }
 
 /// Calls after which other processes are told that something may have changed.
-const CHANGES: [&str; 8] = [
+const CHANGES: [&str; 9] = [
+    "pause_queue",
     "prune",
     "register_worker",
     "release_most",

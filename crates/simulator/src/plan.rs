@@ -60,6 +60,8 @@ pub(crate) enum Request {
     Resume(usize),
     /// Sets limits of a queue, by their place in the plan.
     Limits(usize),
+    /// Pauses a queue, by its place in the plan, or ends its pause.
+    Pause(usize, bool),
 }
 
 /// A fault, or an action on processes.
@@ -177,6 +179,7 @@ const HURRIED: u64 = 0x00a1_b5ae;
 const LIMITED_ATTEMPTS: u64 = 0x00a7_7e3b;
 /// Does the same for [`Plan::batches`]. The number is chosen so that the seeds that the tests keep have no batches.
 const BATCHES: u64 = 0x00ba_7dcb;
+const PAUSES: u64 = 0x00b7_4f29;
 /// Does the same for [`Plan::asks`]. The number is chosen so that the seeds that the tests keep have no asks.
 const ASKS: u64 = 0x01d0_609d;
 /// The number of the first ask. No message has such a high one.
@@ -213,6 +216,7 @@ impl Plan {
         plan.limited_attempts(&mut Rng::with_seed(seed ^ LIMITED_ATTEMPTS));
         plan.hurried(&mut Rng::with_seed(seed ^ HURRIED));
         plan.batches(&mut Rng::with_seed(seed ^ BATCHES));
+        plan.pauses(&mut Rng::with_seed(seed ^ PAUSES));
         plan.places(&mut Rng::with_seed(seed ^ PLACES));
         plan.asks(&mut Rng::with_seed(seed ^ ASKS));
         plan.acts.sort_by_key(|(at, _)| *at);
@@ -277,7 +281,7 @@ impl Plan {
                 | Request::Suspend(program)
                 | Request::Resume(program),
             ) => Some(*program),
-            Act::Request(Request::Limits(_)) | Act::Fault(_) => None,
+            Act::Request(Request::Limits(_) | Request::Pause(..)) | Act::Fault(_) => None,
         };
         let mut parts = Vec::new();
         for (place, (_, act)) in self.acts.iter().enumerate() {

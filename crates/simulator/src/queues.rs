@@ -62,6 +62,8 @@ const DELAY_MS: u64 = 8_000;
 const TIMEOUT_MS: u64 = 4_000;
 /// The executions of a program that goes on until its time limit: more than it has time for.
 const ROUNDS: u32 = 200;
+/// The longest pause of a queue, ms.
+const PAUSE_MS: u64 = 6_000;
 /// The longest time from the start of an instance that waits in a queue to a request about it, ms.
 const SOON_MS: u64 = 3_000;
 
@@ -161,6 +163,22 @@ impl Plan {
                 ..of_crowd(Origin::Client, is_scoped)
             };
             self.joins(program, at + rng.u64(..300), rng);
+        }
+    }
+
+    /// Pauses queues for some time, in half of the plans that have any.
+    pub(crate) fn pauses(&mut self, rng: &mut Rng) {
+        if self.queues.is_empty() || rng.bool() {
+            return;
+        }
+        for _ in 0..rng.usize(1..=3) {
+            let (queue, at) = (rng.usize(..self.queues.len()), rng.u64(..self.quiet_ms));
+            let mut ask = |at: u64, is_paused: bool| {
+                let request = Request::Pause(queue, is_paused);
+                self.acts.push((at, Act::Request(request)));
+            };
+            ask(at, true);
+            ask(at + rng.u64(1..PAUSE_MS), false);
         }
     }
 

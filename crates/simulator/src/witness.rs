@@ -114,6 +114,8 @@ pub struct Figures {
     pub waited: u64,
     /// Instances that began after a delay.
     pub delayed: u64,
+    /// Pauses of queues.
+    pub pauses: u64,
 }
 
 impl AddAssign for Figures {
@@ -131,6 +133,7 @@ impl AddAssign for Figures {
         self.admitted_at_once += other.admitted_at_once;
         self.waited += other.waited;
         self.delayed += other.delayed;
+        self.pauses += other.pauses;
     }
 }
 

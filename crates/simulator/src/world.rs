@@ -377,6 +377,10 @@ impl<'a> World<'a> {
                 self.resume(&seen.id);
             }
         }
+        // The request to pause a queue may have come after that to resume it.
+        for queue in self.witness.paused() {
+            self.resume_queue(&queue);
+        }
         self.after(1_000, WorldEvent::Check);
     }
 

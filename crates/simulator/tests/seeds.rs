@@ -78,9 +78,13 @@ fn instances_wait_in_queues_and_for_their_time() {
         admitted,
         waited,
         delayed,
+        pauses,
         ..
     } = figures;
-    assert!(waited > 0 && admitted > waited && delayed > 0, "{figures:?}");
+    assert!(
+        waited > 0 && admitted > waited && delayed > 0 && pauses > 0,
+        "{figures:?}"
+    );
 }
 
 /// - 4923: the answer to "which of these tasks are still mine" came after one of them had become an attempt of an

@@ -32,9 +32,9 @@ pub(crate) type NewSlots = HashMap<i64, NewSlot>;
 /// A new instance that a worker claims, and its key.
 type Claimed<'w> = (&'w NewInstance, i64);
 
-/// Locks a queue that no other transaction has locked. So a start waits for no pass.
+/// Locks a queue that is not paused and that no other transaction has locked. So a start waits for no pass.
 const LOCK: &str = "SELECT settings, admitted, turn, coalesce($now, {now}) FROM {schema}.queues
-  WHERE name = $queue FOR NO KEY UPDATE SKIP LOCKED";
+  WHERE name = $queue AND paused_at IS NULL FOR NO KEY UPDATE SKIP LOCKED";
 
 /// Selects whether entries are in line or held, or whether the time of delayed ones has come.
 const WAITS: &str = concat!(

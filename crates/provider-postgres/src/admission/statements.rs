@@ -30,7 +30,7 @@ macro_rules! queues_of {
 
 /// Locks the queues that have entries in line, or held, that the worker can run, or entries whose time has come. A
 /// request for tasks names the queues that it serves, unless it serves any. The worker is locked against its removal.
-/// The row of a queue that another worker has locked is NULL.
+/// The row of a queue that another worker has locked is NULL. Paused queues are left out.
 pub(super) const LOCK: &str = concat!(
     "WITH RECURSIVE ",
     registered!(),
@@ -51,10 +51,11 @@ pub(super) const LOCK: &str = concat!(
     UNION SELECT d.queue FROM delayed d WHERE (
       SELECT x.queued_at FROM {schema}.queue_places x WHERE x.place = 3 AND x.queue = d.queue
       ORDER BY x.queued_at LIMIT 1) <= coalesce($now, {now})) s
-  WHERE $any OR s.queue = ANY ($queues::text[])
+  WHERE ($any OR s.queue = ANY ($queues::text[]))
+    AND NOT EXISTS (SELECT FROM {schema}.queues p WHERE p.name = s.queue AND p.paused_at IS NOT NULL)
 ), locked AS MATERIALIZED (
   SELECT name, settings, admitted, turn FROM {schema}.queues
-  WHERE name IN (SELECT queue FROM wanted) AND EXISTS (SELECT FROM w)
+  WHERE name IN (SELECT queue FROM wanted) AND paused_at IS NULL AND EXISTS (SELECT FROM w)
   ORDER BY name FOR NO KEY UPDATE SKIP LOCKED
 )
 SELECT coalesce($now, {now}), wanted.queue, locked.settings, locked.admitted, locked.turn

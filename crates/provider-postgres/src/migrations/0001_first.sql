@@ -249,7 +249,8 @@ CREATE TABLE {schema}.queues (
   name text COLLATE "C" PRIMARY KEY,
   settings text NOT NULL,                               -- the limits, as JSON
   admitted text NOT NULL DEFAULT '',                    -- the admissions that the rate counts: times and numbers
-  turn bigint NOT NULL DEFAULT 0                        -- the last turn in which a key got a slot
+  turn bigint NOT NULL DEFAULT 0,                       -- the last turn in which a key got a slot
+  paused_at bigint                                      -- since when it gives no slots
 ) WITH (fillfactor = 50);
 
 -- Places in queues: of instances, until they have ended or are gone, and of attempts, as long as they have a task. The

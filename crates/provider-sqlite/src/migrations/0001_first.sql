@@ -243,7 +243,8 @@ CREATE TABLE queues (
   name TEXT NOT NULL PRIMARY KEY,
   settings TEXT NOT NULL,                         -- the limits, as JSON
   admitted TEXT NOT NULL DEFAULT '',              -- the admissions that the rate counts: times and numbers
-  turn INTEGER NOT NULL DEFAULT 0                 -- the last turn in which a key got a slot
+  turn INTEGER NOT NULL DEFAULT 0,                -- the last turn in which a key got a slot
+  paused_at INTEGER                               -- since when it gives no slots
 ) STRICT, WITHOUT ROWID;
 
 -- Places in queues: of instances, and of attempts. An instance that has a slot keeps its row until it has ended and the

@@ -24,6 +24,23 @@ impl Store {
         });
     }
 
+    /// Pauses a queue, or ends its pause.
+    pub fn pause_queue(self: &Arc<Self>, name: String, is_paused: bool, reply: Reply<()>) {
+        let this = Arc::clone(self);
+        self.tokio.spawn(async move {
+            let result = this.provider.pause_queue(name.clone(), is_paused).await;
+            if !is_paused {
+                this.work_is_due();
+                this.look_at_tasks();
+            }
+            reply(match result {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(RuntimeError::QueueNotFound { queue: name }),
+                Err(error) => Err(error.into()),
+            });
+        });
+    }
+
     /// Deletes a queue that no instance and no attempt is in.
     pub fn delete_queue(self: &Arc<Self>, name: String, reply: Reply<()>) {
         let this = Arc::clone(self);

@@ -177,6 +177,19 @@ impl ProviderWrapper for Linked {
         self.0.lose_confirmation("set_queue", answer)
     }
 
+    async fn pause_queue(&self, name: String, is_paused: bool) -> Result<bool, ProviderError> {
+        let queue = name.clone();
+        let set = |_: &bool| {
+            let Link { witness, log, name, .. } = &*self.0;
+            let verb = if is_paused { "pauses" } else { "resumes" };
+            log.say(name, format_args!("{verb} queue {queue}"));
+            witness.pauses(&queue, is_paused);
+        };
+        let call = self.0.inner.provider.pause_queue(name, is_paused);
+        let answer = self.0.call_observed("pause_queue", call, set).await;
+        self.0.lose_confirmation("pause_queue", answer)
+    }
+
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
         let worker = request.worker.clone();
         let acquired = |acquired: &AcquiredTasks| {

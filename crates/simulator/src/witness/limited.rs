@@ -73,7 +73,8 @@ impl WitnessState {
         let tell = |(what, count, limit): (&str, usize, Option<u32>)| {
             format!("{what} {count}, and the limit is {}", limit.unwrap_or_default())
         };
-        limits.into_iter().filter(exceeded).map(tell).collect()
+        let paused = (line.is_paused && !is_late).then(|| "the queue is paused".to_owned());
+        limits.into_iter().filter(exceeded).map(tell).chain(paused).collect()
     }
 
     /// An attempt has ended.

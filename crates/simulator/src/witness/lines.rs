@@ -41,8 +41,9 @@ pub(super) struct Line {
     /// The number of admissions before the rates of the queue and of its keys were set.
     before_rate: usize,
     before_key_rate: usize,
-    /// The number of changes of its limits.
+    /// The number of changes of its limits, pauses and their ends.
     changes: usize,
+    pub(super) is_paused: bool,
 }
 
 /// The lines of all queues.
@@ -77,6 +78,22 @@ impl Witness {
         }
         line.changes += 1;
         line.settings = settings;
+    }
+
+    /// A queue was paused, or its pause was ended.
+    pub(crate) fn pauses(&self, queue: &str, is_paused: bool) {
+        let mut known = self.0.lock();
+        known.figures.pauses += u64::from(is_paused);
+        let line = known.lines.queues.entry(queue.to_owned()).or_default();
+        line.changes += 1;
+        line.is_paused = is_paused;
+    }
+
+    /// Returns the queues that are paused.
+    pub(crate) fn paused(&self) -> Vec<String> {
+        let known = self.0.lock();
+        let paused = known.lines.queues.iter().filter(|(_, line)| line.is_paused);
+        paused.map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns the queues with an instance that any worker could be given now.
@@ -256,6 +273,10 @@ impl WitnessState {
             .count();
         let has_key = !key.is_empty();
         let mut wrong = Vec::new();
+        // Answers that are missed come after later changes.
+        if line.is_paused && !self.misses_answers {
+            wrong.push("the queue is paused".into());
+        }
         let mut check = |what: &str, count: usize, limit: Option<u32>| {
             if let Some(limit) = limit.filter(|limit| count > *limit as usize) {
                 wrong.push(format!("{what} {count}, and the limit is {limit}"));
@@ -313,7 +334,8 @@ impl WitnessState {
         for owner in all.iter().filter_map(|(seen, _)| seen.owner.as_ref()) {
             *own.entry(&*owner.0).or_insert(0_usize) += 1;
         }
-        if is_full(settings.concurrency, all.len())
+        if line.is_paused
+            || is_full(settings.concurrency, all.len())
             || is_full(settings.per_worker, own.into_values().max().unwrap_or(0))
             || is_full(
                 settings.rate.map(|rate| rate.limit),

@@ -13,7 +13,7 @@ use perdure_runtime::{AskRequest, KeyedAnswer, KeyedStartRequest, Reply, Runtime
 use crate::code::{VERSION, instance_of, mailbox_of, name_of};
 use crate::link::ProcessState;
 use crate::plan::Request;
-use crate::process::Pid;
+use crate::process::{Pid, Process};
 use crate::program::{Kind, Origin, Program};
 use crate::queues::{BATCH, StartKind, Terms};
 use crate::witness::InstanceState;
@@ -119,7 +119,11 @@ impl World<'_> {
         }
         let reply: Reply<()> =
             Box::new(move |answer| signals.send(Signal::Answered(pid, number, answer.map(|()| None))));
-        let store = &self.processes[pid as usize].store;
+        self.request(&self.processes[pid as usize].store, request, reply);
+    }
+
+    /// Makes a request of a store, which is no ask.
+    fn request(&self, store: &Arc<Store>, request: Request, reply: Reply<()>) {
         match request {
             Request::Start(program) => self.ask_for_start(store, program, reply),
             Request::PlannedMessage(feed) if self.starts_its_receiver(feed.to, feed.number) => {
@@ -134,7 +138,7 @@ impl World<'_> {
                 let mailbox = Mailbox::Queue("noise".into());
                 store.send(instance_of(program), mail(mailbox, number), None, reply);
             }
-            Request::Ask(..) => unreachable!("dealt with above"),
+            Request::Ask(..) => unreachable!("it has an answer of its own"),
             Request::Cancel(program) => {
                 let body = MessageBody::Cancel { reason: None };
                 store.send(instance_of(program), body, None, reply);
@@ -145,6 +149,9 @@ impl World<'_> {
             Request::Limits(limits) => {
                 let (queue, settings) = self.plan.limits[limits].clone();
                 store.set_queue(self.plan.queues[queue].name.to_owned(), settings, reply);
+            }
+            Request::Pause(queue, is_paused) => {
+                store.pause_queue(self.plan.queues[queue].name.to_owned(), is_paused, reply);
             }
         }
     }
@@ -220,7 +227,8 @@ impl World<'_> {
             | Request::Terminate(_)
             | Request::Suspend(_)
             | Request::Resume(_)
-            | Request::Limits(_) => false,
+            | Request::Limits(_)
+            | Request::Pause(..) => false,
         }
     }
 
@@ -342,15 +350,23 @@ impl World<'_> {
     }
 
     /// Resumes a suspended instance.
-    pub(crate) fn resume(&mut self, id: &str) {
-        let running = self
-            .processes
-            .iter()
-            .find(|process| process.state == ProcessState::Running && process.is_started);
-        if let Some(process) = running {
+    pub(crate) fn resume(&self, id: &str) {
+        if let Some(process) = self.any_running() {
             self.log.say("client", format_args!("resumes {id}"));
             process.store.resume(id.to_owned(), Box::new(|_| {}));
         }
+    }
+
+    pub(crate) fn resume_queue(&self, name: &str) {
+        if let Some(process) = self.any_running() {
+            self.log.say("client", format_args!("resumes queue {name}"));
+            process.store.pause_queue(name.to_owned(), false, Box::new(|_| {}));
+        }
+    }
+
+    fn any_running(&self) -> Option<&Process> {
+        let mut processes = self.processes.iter();
+        processes.find(|process| process.state == ProcessState::Running && process.is_started)
     }
 }
 

@@ -52,6 +52,7 @@ impl Totals {
             admitted_at_once,
             waited,
             delayed,
+            pauses,
         } = self.figures;
         println!(
             "{instances} instances, {turns} turns ({wakes} wakes), {events} events, {attempts} attempts ({repeated} \
@@ -60,7 +61,7 @@ impl Totals {
         println!("{cleanups} blocks cleaned up, {flat} executions with the flat rules of an old edition");
         println!(
             "{admitted} instances got a slot of a queue, {admitted_at_once} of them with their start, {waited} waited \
-             for it; {delayed} were delayed"
+             for it; {delayed} were delayed; queues were paused {pauses} times"
         );
         for (fault, times) in &self.fired {
             println!("{times:>9} x {fault}");
