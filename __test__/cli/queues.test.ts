@@ -25,7 +25,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(await on('set', 'other')).toMatchObject({ code: 0, err: 'other: set, limits: none\n' });
     await store.client.startOrchestration(store.id(), 'unregistered', 1, { queue: 'mails' });
     const lines = (await on('list')).out.trim().split('\n');
-    expect(lines[0]).toMatch(/^QUEUE +RUNNING +WAITING +DELAYED +TOKENS +OLDEST +LIMITS$/);
+    expect(lines[0]).toMatch(/^QUEUE +RUNNING +WAITING +DELAYED +TOKENS +OLDEST +STATE +LIMITS$/);
     expect(lines[1]).toMatch(new RegExp(`^mails +0 +1 +0 +50 +.* ago +${words}$`));
     expect(lines[2]).toMatch(/^other +0 +0 +0 +none$/);
     expect(valuesOf(await on('--json'))).toEqual([
@@ -46,6 +46,15 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       },
       { name: 'other', limits: {}, waiting: 0, delayed: 0, running: 0 },
     ]);
+    expect(await on('pause', 'mails')).toEqual({ code: 0, out: '', err: 'mails: paused\n' });
+    const paused = (await on()).out.trim().split('\n');
+    expect(paused[0]).toMatch(/ OLDEST +STATE +LIMITS$/);
+    expect(paused[1]).toMatch(new RegExp(`^mails +0 +1 +0 +50 +.* ago +paused (now|.* ago) +${words}$`));
+    const since = { since: expect.stringMatching(/^\d{4}-.*Z$/) };
+    expect(valuesOf(await on('--json'))[0]).toMatchObject({ name: 'mails', waiting: 1, paused: since });
+    expect(await on('resume', 'mails')).toEqual({ code: 0, out: '', err: 'mails: resumed\n' });
+    expect(valuesOf(await on('--json'))[0]).not.toHaveProperty('paused');
+    expect(await on('pause', 'mials')).toMatchObject({ code: 3, err: expect.stringContaining("no queue 'mials'") });
     expect(await on('delete', 'other', '--yes')).toEqual({ code: 0, out: '', err: 'other: deleted\n' });
     expect(await on('delete', 'other', '--yes')).toMatchObject({ code: 3, out: '' });
     expect(await on('delete', 'mails', '--yes')).toMatchObject({
@@ -60,7 +69,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     [['set', 'a', '--rate', '50'], "It must be a number and a time, such as '50/1s'"],
     [['set', 'a', '--rate', '50/soon'], 'It must be a duration'],
     [['set', 'a', '--key-rate', '0/1s'], 'perKey.rate.limit must be a whole number'],
-    [['pause', 'a'], "queues has no command 'pause'; the commands are list, set, delete"],
+    [['stop', 'a'], "queues has no command 'stop'; the commands are list, set, pause, resume, delete"],
   ])('%j is refused', async (args, message) => {
     expect(await on(...args)).toMatchObject({ code: 2, out: '', err: expect.stringContaining(message) });
   });

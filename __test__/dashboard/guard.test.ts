@@ -251,7 +251,7 @@ describe.each(STORES)('on $name', (kind) => {
     const id = await open();
     const actions = ['raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'delete', 'start', 'restart'];
     const others = ['update', 'resolveToken', 'rejectToken', 'pauseSchedule', 'resumeSchedule', 'triggerSchedule'];
-    for (const action of [...actions, ...others])
+    for (const action of [...actions, ...others, 'pauseQueue', 'resumeQueue'])
       expect(await verdict(asker({ readOnly: true }).post(action, { id })), action).toBe('403 READ_ONLY');
     expect((await store.client.getStatus(id))?.status).toBe('Pending');
   });

@@ -51,6 +51,8 @@ const PATHS = [
   'pauseSchedule',
   'resumeSchedule',
   'triggerSchedule',
+  'pauseQueue',
+  'resumeQueue',
   // An update would wait for a worker, and there is none. Its body is checked as that of a query.
   'query',
   'bulk',

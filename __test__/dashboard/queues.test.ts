@@ -54,10 +54,43 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       const row = page.getByRole('row', { name: /^mails/ });
       await row.waitFor();
       expect(await row.getByRole('cell').allInnerTexts()).toEqual([
-        ...['2 of 2', '1', '1', '1', expect.stringMatching(/ago|now/), MAILS],
+        ...[
+          '2 of 2',
+          '1',
+          '1',
+          '1',
+          expect.stringMatching(/ago|now/),
+          MAILS,
+          expect.stringMatching(/^Pause…\s+the queue mails$/),
+        ],
       ]);
       expect(await obstacles(page)).toEqual([]);
       expect(await overflow(page)).toBe(0);
     }
+  });
+
+  it('are paused and resumed', async () => {
+    await busy();
+    const page = await open(`${await served({ token: false })}#/queues`);
+    const change = async (button: string, done: string): Promise<void> => {
+      await page.getByRole('button', { name: `${button}… the queue mails` }).click();
+      const dialog = page.getByRole('dialog');
+      expect(await obstacles(page)).toEqual([]);
+      await dialog.getByRole('button', { name: button }).click();
+      await page.getByRole('status').getByText(done).waitFor();
+    };
+    await change('Pause', 'mails is paused.');
+    await page.getByRole('row', { name: /^mails paused/ }).waitFor();
+    expect((await store.client.queues.get('mails'))?.paused).toEqual({ since: expect.any(Date) });
+    expect(await obstacles(page)).toEqual([]);
+    await change('Resume', 'mails is resumed.');
+    await page.getByRole('button', { name: 'Pause… the queue mails' }).waitFor();
+    expect(await store.client.queues.get('mails')).not.toHaveProperty('paused');
+    expect(await verdict(asker().post('pauseQueue', { id: 'mials' }))).toBe('404 QUEUE_NOT_FOUND');
+    expect(await verdict(asker({ readOnly: true }).post('pauseQueue', { id: 'mails' }))).toBe('403 READ_ONLY');
+    const asked: unknown[] = [];
+    const authorize = (_: unknown, action: string, id?: string): boolean => asked.push([action, id]) < 0;
+    expect(await verdict(asker({ authorize }).post('pauseQueue', { id: 'mails' }))).toBe('403 NOT_AUTHORIZED');
+    expect(asked).toEqual([['pauseQueue', 'mails']]);
   });
 });

@@ -185,6 +185,7 @@ export type StoreRequest =
       readonly limit: number;
     }
   | { readonly kind: 'setQueue'; readonly name: string; readonly settings: QueueSettings }
+  | { readonly kind: 'pauseQueue'; readonly name: string; readonly paused: boolean }
   | { readonly kind: 'deleteQueue'; readonly name: string }
   /** `name: null` asks for all queues. */
   | { readonly kind: 'queues'; readonly name: string | null }

@@ -11,6 +11,8 @@ export interface QueueInfo {
   readonly name: string;
   /** Its limits. Spans of time are in ms. */
   readonly limits: QueueLimits;
+  /** Absent: the queue is not paused. */
+  readonly paused?: { readonly since: Date };
   /** The number of those that wait for a slot, or were suspended before they had one. */
   readonly waiting: number;
   /** The number of those whose start time has not come, and of attempts that wait for their retry. */
@@ -27,6 +29,7 @@ export interface QueueInfo {
 interface QueueData {
   readonly name: string;
   readonly settings: QueueSettings;
+  readonly pausedMs: number | null;
   readonly waiting: number;
   readonly delayed: number;
   readonly running: number;
@@ -113,6 +116,31 @@ export class Queues {
   }
 
   /**
+   * Pauses a queue: it gives no slot until it is resumed. Instances and attempts that have a slot go on, and those that
+   * come wait in line. A time limit goes on, such as `scheduleToStartTimeout`. A pause outlives all processes, and new
+   * limits change nothing about it. A queue that is paused already stays so.
+   *
+   * @throws QueueNotFoundError when there is no queue of that name
+   *
+   * @example
+   * ```ts
+   * await client.queues.pause('emails'); // the provider of the mails is down
+   * ```
+   */
+  async pause(name: string): Promise<void> {
+    await this.#pause(name, true);
+  }
+
+  /**
+   * Ends the pause of a queue. Those that wait get slots within its limits. A queue that is not paused stays so.
+   *
+   * @throws QueueNotFoundError when there is no queue of that name
+   */
+  async resume(name: string): Promise<void> {
+    await this.#pause(name, false);
+  }
+
+  /**
    * Deletes a queue that no instance and no attempt is in.
    *
    * @throws QueueNotFoundError when there is no queue of that name
@@ -129,6 +157,11 @@ export class Queues {
     for (const [name, limits] of settings) await queues.#set(name, limits);
   }
 
+  async #pause(name: string, paused: boolean): Promise<void> {
+    checkName(name, 'queue name');
+    await this.#port.request({ kind: 'pauseQueue', name, paused });
+  }
+
   async #set(name: string, settings: QueueSettings): Promise<void> {
     await this.#port.request({ kind: 'setQueue', name, settings });
   }
@@ -140,10 +173,11 @@ export class Queues {
   }
 }
 
-function infoOf({ name, settings, waiting, delayed, running, tokens, oldestMs }: QueueData): QueueInfo {
+function infoOf({ name, settings, pausedMs, waiting, delayed, running, tokens, oldestMs }: QueueData): QueueInfo {
   return {
     name,
     limits: limitsOf(settings),
+    ...(pausedMs === null ? {} : { paused: { since: new Date(pausedMs) } }),
     waiting,
     delayed,
     running,

@@ -4,6 +4,7 @@
 import type { Client } from '../client/client.ts';
 import type { ActionAnswer, ActionBodies, ChangingAction } from './answers.ts';
 import type { CheckedBody } from './query.ts';
+import { pauseQueue, resumeQueue } from './queues.ts';
 import { badRequest } from './refusal.ts';
 import { type RouteContext, statusOf } from './route-context.ts';
 import { pauseSchedule, resumeSchedule, triggerSchedule } from './schedules.ts';
@@ -31,6 +32,8 @@ const ACTIONS: Actions = {
   pauseSchedule,
   resumeSchedule,
   triggerSchedule,
+  pauseQueue,
+  resumeQueue,
 };
 
 export function isChanging(action: string): action is ChangingAction {

@@ -347,6 +347,8 @@ export interface QueueRow {
   readonly tokens?: number;
   /** Time since which the instance waits that waits longest. Absent: none waits. */
   readonly oldestMs?: number;
+  /** Time since which the queue is paused. Absent: it is not. */
+  readonly pausedMs?: number;
 }
 
 /** A takeover, as far as it is drawn. */
@@ -506,6 +508,9 @@ export interface ActionBodies {
   readonly pauseSchedule: { id: string; note?: string };
   readonly resumeSchedule: { id: string };
   readonly triggerSchedule: { id: string };
+  /** For these two, `id` is the name of the queue. */
+  readonly pauseQueue: { id: string };
+  readonly resumeQueue: { id: string };
 }
 
 /** The bodies of the questions to an instance: `POST api/v1/<question>`. */
@@ -534,13 +539,16 @@ export interface QuestionAnswer {
 export type ChangingAction = Exclude<DashboardAction, 'read'> & keyof ActionBodies;
 
 /** An action that can be taken on all instances that match a filter. */
-export type BulkAction = Exclude<ChangingAction, 'start' | 'restart' | TokenAction | ScheduleAction>;
+export type BulkAction = Exclude<ChangingAction, 'start' | 'restart' | TokenAction | ScheduleAction | QueueAction>;
 
 /** An action that ends a token. */
 export type TokenAction = Extract<ChangingAction, 'resolveToken' | 'rejectToken'>;
 
 /** An action on a schedule. */
 export type ScheduleAction = Extract<ChangingAction, 'pauseSchedule' | 'resumeSchedule' | 'triggerSchedule'>;
+
+/** An action on a queue. */
+export type QueueAction = Extract<ChangingAction, 'pauseQueue' | 'resumeQueue'>;
 
 /** `GET api/v1/preview`, with the parameters of `GET api/v1/instances` that filter. */
 export interface PreviewAnswer {

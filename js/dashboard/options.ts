@@ -14,8 +14,8 @@ import { isInstance, isList, show } from '../util/show.ts';
  * The kind of a request. `'read'` is every request for stored data. `'query'` asks the code of an instance, or reads an
  * entity: it changes nothing, and a dashboard that is `readOnly` allows it. `'update'` sends an update, or calls an
  * entity. `'resolveToken'` and `'rejectToken'` end a token of an instance. `'pauseSchedule'`, `'resumeSchedule'` and
- * `'triggerSchedule'` change or run a schedule. `'start'` starts a new instance, and `'restart'` starts an instance
- * again, with its input.
+ * `'triggerSchedule'` change or run a schedule. `'pauseQueue'` and `'resumeQueue'` change a queue. `'start'` starts a
+ * new instance, and `'restart'` starts an instance again, with its input.
  */
 export type DashboardAction =
   | 'read'
@@ -34,7 +34,9 @@ export type DashboardAction =
   | 'rejectToken'
   | 'pauseSchedule'
   | 'resumeSchedule'
-  | 'triggerSchedule';
+  | 'triggerSchedule'
+  | 'pauseQueue'
+  | 'resumeQueue';
 
 /** The place of a value that {@link DashboardOptions.redact} receives. */
 export interface ValuePlace {

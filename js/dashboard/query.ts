@@ -214,6 +214,8 @@ const BODIES: Readonly<Record<ChangingAction, { table: OptionTable; needs: reado
   pauseSchedule: { table: { id: named, note: named }, needs: ['id'] },
   resumeSchedule: { table: { id: named }, needs: ['id'] },
   triggerSchedule: { table: { id: named }, needs: ['id'] },
+  pauseQueue: { table: { id: named }, needs: ['id'] },
+  resumeQueue: { table: { id: named }, needs: ['id'] },
 };
 
 /** Checks the name of a handler. Perdure's own updates are sent by actions of their own. */

@@ -35,6 +35,7 @@ export function badRequest(message: string): Refusal {
 const STATUS_OF: Readonly<Record<string, number>> = {
   ARGUMENT: 400,
   INSTANCE_NOT_FOUND: 404,
+  QUEUE_NOT_FOUND: 404,
   INSTANCE_EXISTS: 409,
   NOT_REGISTERED: 409,
   RUNTIME_STATE: 409,

@@ -1,7 +1,7 @@
 // Queues of instances: limits, order and slots, on each store. Each orchestration notes when it begins and ends, so the
 // notes of two entries overlap only if both had a slot at the same time.
 
-import { defineOrchestration, type QueueInfo, type QueueLimits, type Runtime } from 'perdure';
+import { defineActivity, defineOrchestration, type QueueInfo, type QueueLimits, type Runtime } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { eventually } from '../../support/async.ts';
@@ -170,6 +170,76 @@ describe.each(STORES)('on $name', (kind) => {
     await numbers(name, { running: 4, waiting: 0 });
     for (const id of ids.slice(2)) await store.client.raiseEvent(id, 'go');
     await empty(name);
+  });
+
+  it('give no slot while they are paused', async () => {
+    await twoRuntimes();
+    const name = await queue({ concurrency: 2 });
+    const running = [await start(name, 'waits'), await start(name, 'waits')];
+    await numbers(name, { running: 2 });
+    const from = Date.now();
+    await store.client.queues.pause(name);
+    const { paused } = await info(name);
+    expect(paused?.since.getTime()).toBeGreaterThan(from - 5_000);
+    await store.client.queues.pause(name);
+    // New limits, and a process that begins, leave the pause alone.
+    await store.client.queues.set(name, { concurrency: 3 });
+    const third = store.runtime({ workerName: 'c' });
+    register('c')(third);
+    await third.start({ queues: { [name]: { concurrency: 3 } } });
+    expect((await info(name)).paused).toEqual(paused);
+    const waiting = await starts(name, 6);
+    for (const id of running) await store.client.raiseEvent(id, 'go');
+    for (const id of running) await store.client.waitForOrchestration(id, SOON);
+    // An instance outside of the queue is started later and runs, so the workers have looked for work.
+    await store.client.startOrchestration(store.id(name), 'work', 'free', { version: '1.0.0' });
+    await eventually(WITHIN_MS, 'it runs', () => begun(notes).length === 3);
+    expect(await info(name)).toMatchObject({ running: 0, waiting: 6, limits: { concurrency: 3 }, paused });
+    await store.client.queues.resume(name);
+    expect(await info(name)).not.toHaveProperty('paused');
+    await store.client.queues.resume(name);
+    await empty(name);
+    expect(
+      begun(notes)
+        .filter((id) => waiting.includes(id))
+        .toSorted(),
+    ).toEqual(waiting.toSorted());
+    expect(mostAtOnce(notes, ({ id }) => waiting.includes(id))).toBeLessThanOrEqual(3);
+  });
+
+  it('that are paused hold up attempts of activities, and not those that have a slot', async () => {
+    let calls = 0;
+    const gates: (() => void)[] = [];
+    const call = defineActivity('call', () => {
+      calls += 1;
+      return new Promise<void>((resolve) => gates.push(resolve));
+    });
+    const name = await queue({ concurrency: 1 });
+    const caller = defineOrchestration('caller', function* (ctx, timeout: number | null) {
+      const options = timeout === null ? {} : { scheduleToStartTimeout: timeout, retry: { maxAttempts: 1 } };
+      yield* ctx.call(call, undefined, { queue: name, ...options });
+    });
+    await store.start((runtime) => runtime.register(call, caller), { queues: 'any' });
+    const running = await store.client.start(caller, null);
+    await eventually(WITHIN_MS, 'one is called', () => calls === 1);
+    await store.client.queues.pause(name);
+    const [waiting, late] = [await store.client.start(caller, null), await store.client.start(caller, 100)];
+    gates[0]?.();
+    await running.result({ timeout: SOON });
+    await expect(late.result({ timeout: SOON })).rejects.toThrow('longer than its scheduleToStartTimeout');
+    expect(await info(name)).toMatchObject({ running: 0, waiting: 1 });
+    expect(calls).toBe(1);
+    await store.client.queues.resume(name);
+    await eventually(WITHIN_MS, 'the other is called', () => calls === 2);
+    gates[1]?.();
+    await waiting.result({ timeout: SOON });
+    await empty(name);
+  });
+
+  it('that are not there cannot be paused', async () => {
+    const expected = { name: 'QueueNotFoundError', code: 'QUEUE_NOT_FOUND', queue: 'none' };
+    await expect(store.client.queues.pause('none')).rejects.toMatchObject(expected);
+    await expect(store.client.queues.resume('none')).rejects.toMatchObject(expected);
   });
 
   it('have the slot again after each kind of end', async () => {

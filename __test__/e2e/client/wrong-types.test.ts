@@ -325,6 +325,8 @@ function queues({ queues }: Client): Record<string, Row> {
     set: { ...of('set', 'odd', {}), options: 1, nested: ['rate', 'perKey'] },
     get: of('get', 'odd'),
     list: of('list'),
+    pause: of('pause', 'odd'),
+    resume: of('resume', 'odd'),
     delete: of('delete', 'odd'),
   };
 }

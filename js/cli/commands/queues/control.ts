@@ -1,4 +1,4 @@
-// `perdure queues set` and `delete`
+// `perdure queues set`, `pause`, `resume` and `delete`
 
 import { InvalidArgumentError } from 'commander';
 import type { QueueLimits, QueueRate } from '../../../client/queue-limits.ts';
@@ -49,6 +49,24 @@ export function control(cli: Cli): void {
         const limits = limitsOf(flags);
         await client.queues.set(name, limits);
         terminal.note(`${printable(name)}: set, limits: ${limitsText(limits)}`);
+      }),
+    );
+  cli
+    .command('pause', 'give no slot of a queue until it is resumed; those that have one go on')
+    .argument('<name>', 'name of the queue')
+    .action(
+      cli.storeAction(async ({ client, terminal }, name: string) => {
+        await client.queues.pause(name);
+        terminal.note(`${printable(name)}: paused`);
+      }),
+    );
+  cli
+    .command('resume', 'give slots of a paused queue again')
+    .argument('<name>', 'name of the queue')
+    .action(
+      cli.storeAction(async ({ client, terminal }, name: string) => {
+        await client.queues.resume(name);
+        terminal.note(`${printable(name)}: resumed`);
       }),
     );
   cli

@@ -33,6 +33,11 @@ function columns(terminal: Terminal): Column<QueueInfo>[] {
     { title: 'DELAYED', text: ({ delayed }) => String(delayed) },
     { title: 'TOKENS', text: ({ tokens }) => (tokens === undefined ? '' : String(tokens)) },
     { title: 'OLDEST', text: ({ oldestWait }) => (oldestWait === undefined ? '' : agoText(oldestWait)) },
+    {
+      title: 'STATE',
+      text: ({ paused }) => (paused === undefined ? '' : `paused ${agoText(paused.since)}`),
+      dress: (text) => terminal.style('yellow', text),
+    },
     { title: 'LIMITS', text: ({ limits }) => limitsText(limits), mayShrink: true },
   ];
 }

@@ -1,4 +1,5 @@
-// `perdure queues`: the command itself lists the queues, and its commands set and delete one of them.
+// `perdure queues`: the command itself lists the queues, and its commands set, pause, resume and delete one of
+// them.
 
 import type { Cli } from '../../cli.ts';
 import { commandGroup } from '../../command-group.ts';
@@ -6,6 +7,6 @@ import { control } from './control.ts';
 import { list, writeAll } from './list.ts';
 
 export function queues(cli: Cli): void {
-  const description = 'list, set and delete queues and their limits';
+  const description = 'list, set, pause, resume and delete queues';
   commandGroup(cli, 'queues', description, [list, control], writeAll);
 }
