@@ -23,7 +23,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       err: `mails: set, limits: ${words}\n`,
     });
     expect(await on('set', 'other')).toMatchObject({ code: 0, err: 'other: set, limits: none\n' });
-    await store.client.startOrchestration(store.id(), 'unregistered', 1, { queue: 'mails' });
+    const waiting = store.id();
+    await store.client.startOrchestration(waiting, 'unregistered', 1, { queue: 'mails' });
     const lines = (await on('list')).out.trim().split('\n');
     expect(lines[0]).toMatch(/^QUEUE +RUNNING +WAITING +DELAYED +TOKENS +OLDEST +STATE +LIMITS$/);
     expect(lines[1]).toMatch(new RegExp(`^mails +0 +1 +0 +50 +.* ago +${words}$`));
@@ -52,6 +53,14 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(paused[1]).toMatch(new RegExp(`^mails +0 +1 +0 +50 +.* ago +paused (now|.* ago) +${words}$`));
     const since = { since: expect.stringMatching(/^\d{4}-.*Z$/) };
     expect(valuesOf(await on('--json'))[0]).toMatchObject({ name: 'mails', waiting: 1, paused: since });
+    const shown = await run('show', waiting);
+    expect(shown.out).toMatch(/^Queue +mails: in line since .* ago\); the queue is paused \((now|.* ago)\)$/m);
+    expect(valuesOf(await run('doctor', '--json'))).toContainEqual({
+      subject: 'queues',
+      state: 'warning',
+      detail: expect.stringMatching(/^queue mails was paused (now|.* ago), and 1 wait in it$/),
+      advice: 'run `perdure queues resume mails` when they are to run',
+    });
     expect(await on('resume', 'mails')).toEqual({ code: 0, out: '', err: 'mails: resumed\n' });
     expect(valuesOf(await on('--json'))[0]).not.toHaveProperty('paused');
     expect(await on('pause', 'mials')).toMatchObject({ code: 3, err: expect.stringContaining("no queue 'mials'") });

@@ -3,6 +3,7 @@
 import type { Client } from '../client/client.ts';
 import type { StoreDescription, WorkerInfo } from '../client/description.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
+import type { QueueInfo } from '../client/queues.ts';
 import type { OverdueInstances, StoreStats } from '../client/stats.ts';
 import { PerdureError, SchemaVersionError } from '../errors/errors.ts';
 import { Exit } from './exit.ts';
@@ -43,6 +44,7 @@ export async function examineStore(client: Client): Promise<Finding[]> {
     ofWorkers(workers, stats),
     ...ofDue(workers, stats, await client.overdue()),
     ...(await ofSuspended(client, stats)),
+    ...ofQueues(await client.queues.list()),
   ];
 }
 
@@ -188,6 +190,16 @@ function ofWorkers(workers: readonly WorkerInfo[], stats: StoreStats): Finding {
       `${countText(alive.length, 'runtime')}: ${named(alive)}; ` +
       `the first lease ends ${agoText(first)} unless it is renewed`,
   };
+}
+
+/** A pause may have been forgotten. */
+function ofQueues(queues: readonly QueueInfo[]): Finding[] {
+  return queues.flatMap(({ name, paused, waiting, delayed }): Finding[] => {
+    if (paused === undefined || waiting + delayed === 0) return [];
+    const detail = `queue ${printable(name)} was paused ${agoText(paused.since)}, and ${waiting + delayed} wait in it`;
+    const advice = `run \`perdure queues resume ${printable(name)}\` when they are to run`;
+    return [{ subject: 'queues', state: 'warning', detail, advice }];
+  });
 }
 
 function ofDue(

@@ -7,6 +7,7 @@ import { Place } from '../values/codec-context.ts';
 import { fromErrorPayload, fromPayload } from '../values/payload.ts';
 import { type EventData, eventsByIds } from './history.ts';
 import { hasEnded, type InstanceStatus, type StatusData, statusOf } from './instance-status.ts';
+import type { QueueInfo } from './queues.ts';
 
 // The command line shows a description in the same words, and knows nothing of the driver.
 export { describeMessage };
@@ -97,6 +98,8 @@ export interface InstanceQueue {
   readonly state: 'delayed' | 'waiting' | 'held' | 'suspended' | 'running';
   /** Time at which it came into line, or will. */
   readonly since: Date;
+  /** Absent: the queue is not paused. */
+  readonly paused?: QueueInfo['paused'];
 }
 
 /** The waits of an instance, as its last stored turn left them. None, if the instance has ended or is Pending. */
@@ -139,6 +142,7 @@ interface OpenWorkData {
     readonly key: string;
     readonly state: InstanceQueue['state'];
     readonly sinceMs: number;
+    readonly pausedMs: number | null;
   } | null;
   readonly dueMs: number | null;
   readonly heartbeats: readonly (readonly [scheduled: number, details: string | null, timeMs: number])[];
@@ -343,8 +347,16 @@ function workerOf(worker: WorkerData | null): { worker?: WorkerName } {
 
 function queueOf({ queue }: OpenWorkData, hasEnded: boolean): { queue?: InstanceQueue } {
   if (queue === null || hasEnded) return {};
-  const { name, key, state, sinceMs } = queue;
-  return { queue: { name, ...(key === '' ? {} : { key }), state, since: new Date(sinceMs) } };
+  const { name, key, state, sinceMs, pausedMs } = queue;
+  return {
+    queue: {
+      name,
+      ...(key === '' ? {} : { key }),
+      state,
+      since: new Date(sinceMs),
+      ...(pausedMs === null ? {} : { paused: { since: new Date(pausedMs) } }),
+    },
+  };
 }
 
 function messageOf(thing: AwaitedThing, fiber: number): AwaitedMessage[] {

@@ -62,7 +62,8 @@ export function beginReason({ queue, dueAt }: InstanceDescription, nowMs = Date.
   const startsAt = queue === undefined ? dueAt : queue.state === 'delayed' ? queue.since : undefined;
   if (startsAt !== undefined && startsAt.getTime() > nowMs) return `it starts at ${startsAt.toISOString()}`;
   if (queue === undefined) return 'it waits for a worker with room';
-  const { name, key, state, since } = queue;
+  const { name, key, state, since, paused } = queue;
+  if (paused !== undefined) return cut(`its queue '${name}' is paused since ${paused.since.toISOString()}`);
   const what = state === 'held' ? `a slot or a token of its key '${key}' in` : 'a slot of';
   return cut(`it waits for ${what} queue '${name}' since ${since.toISOString()}`);
 }

@@ -199,7 +199,7 @@ export interface WaitsAnswer {
   /** Number of the current or last execution, whose events the numbers below are. */
   readonly executionId: number;
   /** Its place in its queue, until it has a slot. */
-  readonly queue?: Omit<InstanceQueue, 'since'> & { readonly sinceMs: number };
+  readonly queue?: Omit<InstanceQueue, 'since' | 'paused'> & { readonly sinceMs: number; readonly pausedMs?: number };
   /** Its start time, if that has to come and it is in no queue. */
   readonly startsAtMs?: number;
   readonly activities: readonly ActivityWait[];

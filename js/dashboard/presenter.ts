@@ -322,8 +322,9 @@ function beginOf(
   { queue, dueAt }: Pick<InstanceDescription, 'queue' | 'dueAt'>,
 ): Pick<WaitsAnswer, 'queue' | 'startsAtMs'> {
   if (queue !== undefined && queue.state !== 'running') {
-    const { since, ...place } = queue;
-    return { queue: { ...place, sinceMs: since.getTime() } };
+    const { since, paused, ...place } = queue;
+    const pausedMs = paused?.since.getTime();
+    return { queue: { ...place, sinceMs: since.getTime(), ...(pausedMs === undefined ? {} : { pausedMs }) } };
   }
   return status === 'Pending' && dueAt !== undefined ? { startsAtMs: dueAt.getTime() } : {};
 }

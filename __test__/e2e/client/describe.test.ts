@@ -238,6 +238,12 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await described(other, (description) => description.queue?.state === 'running');
     const waiting = await start({ queue });
     expect((await client.describe(waiting))?.queue).toEqual({ name: queue, state: 'waiting', since: expect.any(Date) });
+    await client.queues.pause(queue);
+    const paused = { since: expect.any(Date) };
+    expect((await client.describe(waiting))?.queue).toMatchObject({ name: queue, state: 'waiting', paused });
+    const waited = await rejection<TimeoutError>(client.waitForOrchestration(waiting, 10));
+    expect(waited.reason).toMatch(new RegExp(`^Pending: its queue '${queue}' is paused since \\d{4}-.*Z$`));
+    await client.queues.resume(queue);
     const delayed = await start({ queue, startAt });
     expect((await client.describe(delayed))?.queue).toEqual({ name: queue, state: 'delayed', since: startAt });
     const later = await start({ startAt });

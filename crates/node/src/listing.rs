@@ -306,7 +306,13 @@ pub(crate) fn open_work_text(found: Option<(OpenWork, Vec<Worker>)>) -> String {
             QueuePlace::Delayed => "delayed",
             QueuePlace::Suspended => "suspended",
         };
-        json!({ "name": queued.queue, "key": queued.key, "state": state, "sinceMs": queued.queued_at_ms })
+        json!({
+            "name": queued.queue,
+            "key": queued.key,
+            "state": state,
+            "sinceMs": queued.queued_at_ms,
+            "pausedMs": queued.paused_at_ms,
+        })
     };
     json!({
         "status": status_json(&work.status),

@@ -16,6 +16,14 @@ async fn resume(store: Handle<'_>) {
     assert_eq!(store.provider.pause_queue(QUEUE.into(), false).await, Ok(true));
 }
 
+/// Returns since when the queue of an instance is paused, as its open work tells.
+async fn pause_of(store: Handle<'_>, id: &str) -> Option<i64> {
+    let work = store.provider.open_work(id.into()).await.expect("the store answers");
+    work.and_then(|work| work.queued)
+        .expect("it is in a queue")
+        .paused_at_ms
+}
+
 /// An instance waits for the end of the pause, and no process is told to look for it before.
 pub async fn give_no_slot_until_their_pause_ends(store: &Store) {
     let store = store.first();
@@ -32,13 +40,17 @@ pub async fn give_no_slot_until_their_pause_ends(store: &Store) {
     let paused = info(store).await;
     assert_eq!(paused.paused_at_ms, Some(START_MS + 5), "since the first pause");
     assert_eq!((paused.waiting, paused.running, paused.tokens), (1, 0, Some(1)));
+    assert_eq!(pause_of(store, "a").await, Some(START_MS + 5));
     // What does not go through the queue is acquired as ever, and what waits can be ended.
     store.start(instance("free")).await;
     gets(store, &worker, &["free"]).await;
     store.start(queued("b")).await;
     store.terminate("b", None).await;
     resume(store).await;
-    assert_eq!(info(store).await.paused_at_ms, None);
+    assert_eq!(
+        (info(store).await.paused_at_ms, pause_of(store, "a").await),
+        (None, None)
+    );
     gets(store, &worker, &["a"]).await;
 }
 

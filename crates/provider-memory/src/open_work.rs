@@ -23,6 +23,7 @@ pub(crate) fn of(tables: &Tables, id: &str) -> Option<OpenWork> {
             key: queued.entry.key.clone(),
             place: queued.place,
             queued_at_ms: queued.queued_at_ms,
+            paused_at_ms: tables.paused_queues.get(&queued.entry.queue).copied(),
         }),
         heartbeats: heartbeats
             .map(|((_, _, scheduled), kept)| LastHeartbeat {

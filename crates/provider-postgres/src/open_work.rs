@@ -22,8 +22,8 @@ UNION ALL
   JOIN {schema}.heartbeats h ON h.instance_key = i.key
   AND h.execution = i.execution ORDER BY h.event_id LIMIT $limit::bigint)
 UNION ALL
-SELECT 3::bigint, NULL, x.queue, NULL, x.place::bigint, x.queue_key, x.queued_at FROM i
-  JOIN {schema}.queue_places x ON x.key = i.key
+SELECT 3::bigint, q.paused_at, x.queue, NULL, x.place::bigint, x.queue_key, x.queued_at FROM i
+  JOIN {schema}.queue_places x ON x.key = i.key JOIN {schema}.queues q ON q.name = x.queue
 UNION ALL
 (SELECT 2::bigint, t.event_id, t.queue, t.owner, t.attempt::bigint, t.session, NULL FROM i
   JOIN {schema}.tasks t ON t.instance_key = i.key
@@ -66,6 +66,7 @@ pub(crate) async fn of(connection: &Connection, id: String) -> Result<Option<Ope
                     key: text(row, 5)?,
                     place: QueuePlace::of(row.try_get(4)?),
                     queued_at_ms: row.try_get(6)?,
+                    paused_at_ms: row.try_get(1)?,
                 });
             }
             _ => work.tasks.push(OpenTask {

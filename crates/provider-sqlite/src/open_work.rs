@@ -10,7 +10,8 @@ use crate::status;
 
 const OWN: &str = "SELECT open_work, unread, owner, next_event_id, wake_at FROM instances WHERE key = ?1";
 
-const QUEUED: &str = "SELECT queue, queue_key, place, queued_at FROM queue_places WHERE key = ?1";
+const QUEUED: &str = "SELECT x.queue, x.queue_key, x.place, x.queued_at, q.paused_at
+    FROM queue_places x LEFT JOIN queues q ON q.name = x.queue WHERE x.key = ?1";
 
 const HEARTBEATS: &str = "SELECT event_id, details, time FROM heartbeats
     WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id LIMIT ?3";
@@ -48,6 +49,7 @@ pub(crate) fn of(connection: &Connection, id: String) -> Result<Option<OpenWork>
                 key: row.get(1)?,
                 place: QueuePlace::of(row.get(2)?),
                 queued_at_ms: row.get(3)?,
+                paused_at_ms: row.get(4)?,
             })
         });
     let queued = queued.optional()?;

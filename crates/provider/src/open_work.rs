@@ -41,6 +41,8 @@ pub struct QueuedPlace {
     pub place: QueuePlace,
     /// When it came into line, or will, ms since 1970.
     pub queued_at_ms: i64,
+    /// Since when the queue is paused, ms since 1970; `None`: it is not.
+    pub paused_at_ms: Option<i64>,
 }
 
 /// The latest heartbeat of an open activity.

@@ -105,7 +105,7 @@ function stateLines(values: ReadonlyMap<string, StateValue>): string[] {
 }
 
 /** Returns the queue, the key, and the place there: `emails, key ada: in line since …`. */
-function queueText({ name, key, state, since }: InstanceQueue): string {
+function queueText({ name, key, state, since, paused }: InstanceQueue): string {
   const places = {
     delayed: `comes into line at ${timeText(since)}`,
     waiting: `in line since ${timeText(since)} (${agoText(since)})`,
@@ -113,7 +113,8 @@ function queueText({ name, key, state, since }: InstanceQueue): string {
     suspended: 'suspended before it had a slot',
     running: 'has a slot',
   };
-  return `${printable(name)}${key === undefined ? '' : `, key ${printable(key)}`}: ${places[state]}`;
+  const pause = paused === undefined || state === 'running' ? '' : `; the queue is paused (${agoText(paused.since)})`;
+  return `${printable(name)}${key === undefined ? '' : `, key ${printable(key)}`}: ${places[state]}${pause}`;
 }
 
 /** Formats an error with its causes, without stacks. */

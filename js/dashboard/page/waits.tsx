@@ -54,10 +54,11 @@ function beginRows({ queue, startsAtMs }: WaitsAnswer, now: number): JSX.Element
       </Row>,
     ];
   if (queue === undefined) return [];
-  const { name, key, state, sinceMs } = queue;
+  const { name, key, state, sinceMs, pausedMs } = queue;
   return [
     <Row key="queue" kind="wait" word="queue" name={name}>
       <span class="badge">{PLACES[state]}</span>
+      {pausedMs === undefined ? null : <span title={`since ${time(pausedMs)}`}>the queue is paused</span>}
       {key === undefined ? null : <span>key {key}</span>}
       <span title={time(sinceMs)}>
         {state === 'delayed' ? `comes into line in ${countdown(sinceMs, now)}` : `queued ${ago(sinceMs, now)}`}
