@@ -67,20 +67,20 @@ describe.each(STORES)('on $name', (kind) => {
         for (const { id, output, customStatus } of ended) {
           const { thread, first } = output as { thread: number; first: { thread: number } };
           threads.add(thread);
+          // An instance that has slept may go on in another thread than the one it has begun in.
           expect(output).toEqual({
             first: { instanceId: id, attempt: 1, own: id, thread: expect.any(Number) },
-            inline: thread,
+            inline: expect.any(Number),
             isTime: true,
             error: { name: 'ActivityError', message: expect.stringMatching(/on purpose, thread \d/) },
             child: 41,
             thread,
           });
-          expect(customStatus).toEqual({ thread });
           expect(await store.client.getStatus(`${id} detached`)).toMatchObject({ status: 'Pending' });
           const of = (message: string) =>
             lines.filter((line) => line.message === message && line.fields.instanceId === id);
           expect(of('begun').map(({ fields }) => fields)).toEqual([
-            expect.objectContaining({ executionId: 1, thread, input: { n: 1 } }),
+            expect.objectContaining({ executionId: 1, ...(customStatus as object), input: { n: 1 } }),
           ]);
           expect(of('below').map(({ fields }) => fields)).toEqual([
             expect.objectContaining({ attempt: 1, thread: first.thread }),
