@@ -264,16 +264,22 @@ async fn an_instance_of_an_earlier_epoch_is_released() {
     f.assert_empty();
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_task_that_the_worker_does_not_know_is_returned_within_two_renewals() {
+/// Returns a worker whose orchestration schedules the activity `render`, and another worker that runs it.
+async fn with_helper() -> (Fixture, Fixture) {
     let serving = RuntimeOptions {
         queues: Queues::Named(vec!["gpu".into()]),
         ..options()
     };
-    let mut owner = Fixture::started(options(), &[Op::Queued("gpu", "render")]).await;
+    let owner = Fixture::started(options(), &[Op::Queued("gpu", "render")]).await;
     let mut helper = owner.beside(serving);
     helper.runtime.register_activity("render".into());
     helper.begin().await;
+    (owner, helper)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_the_worker_does_not_know_is_returned_within_two_renewals() {
+    let (mut owner, mut helper) = with_helper().await;
     owner.start("i").await;
     helper.settle().await;
     // The worker forgets the attempt by an unknown fault.
@@ -294,14 +300,7 @@ async fn a_task_that_the_worker_does_not_know_is_returned_within_two_renewals() 
 /// A task that is being acquired is the worker's in the store before the worker hears of it, however long that takes.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_being_acquired_is_not_released() {
-    let serving = RuntimeOptions {
-        queues: Queues::Named(vec!["gpu".into()]),
-        ..options()
-    };
-    let mut owner = Fixture::started(options(), &[Op::Queued("gpu", "render")]).await;
-    let mut helper = owner.beside(serving);
-    helper.runtime.register_activity("render".into());
-    helper.begin().await;
+    let (mut owner, mut helper) = with_helper().await;
     owner.memory.hold(Call::Tasks);
     owner.start("i").await;
     helper.settle().await;
