@@ -426,7 +426,7 @@ impl Activities {
         if running.is_empty() && !finds_orphans {
             return;
         }
-        let known = self.known_tasks();
+        let known = finds_orphans.then(|| self.known_tasks());
         let provider = &self.shared.store.provider;
         // Without an answer they run on, which is useless and harmless.
         let Ok(listed) = retrying(|| provider.tasks_of(&self.worker.id)).await else {
@@ -435,10 +435,10 @@ impl Activities {
         let listed: BTreeSet<TaskName> = listed.into_iter().collect();
         let lost = running.into_iter().filter(|name| !listed.contains(name));
         self.abort_tasks(lost, AbortReason::Cancelled);
-        if finds_orphans {
+        if let Some(known) = known {
             let orphans = listed.difference(&known).copied().map(Owned::Task).collect();
             for is_answered in self.worker.release_orphans(&orphans) {
-                // It is closed without a value.
+                // The channel is closed without a value.
                 let _ = is_answered.await;
             }
         }

@@ -32,19 +32,17 @@ use crate::state::attempt::AbortReason;
 use crate::state::{Instance, Token};
 use crate::worker::owned::Owned;
 
-/// The instances that a session knows at one moment, and the number of its tasks.
-struct KnownWork {
+/// The instances that a session knows at one moment.
+struct KnownInstances {
     owned: FxHashSet<Owned>,
     digest: OwnedDigest,
-    tasks: u64,
     /// The instances that have nothing to do.
     resting: FxHashMap<Token, (Arc<Instance>, Owned)>,
 }
 
-impl KnownWork {
+impl KnownInstances {
     fn of(instances: &Instances) -> Self {
         let all: Vec<Arc<Instance>> = instances.table.lock().owned().cloned().collect();
-        let tasks = instances.activities.known_tasks().len() as u64;
         let mut owned: FxHashSet<Owned> = instances.worker.ownership.releasing.lock().keys().copied().collect();
         owned.retain(|owned| matches!(owned, Owned::Instance(..)));
         let mut resting = FxHashMap::default();
@@ -64,12 +62,7 @@ impl KnownWork {
             Owned::Task(_) => None,
         });
         let digest: OwnedDigest = keys.collect();
-        Self {
-            owned,
-            digest,
-            tasks,
-            resting,
-        }
+        Self { owned, digest, resting }
     }
 }
 
@@ -111,8 +104,8 @@ pub(crate) async fn run(instances: Arc<Instances>) {
 impl Comparison {
     async fn compare(&mut self, renewal: Renewal) -> Result<(), ProviderError> {
         let instances = &self.instances;
-        let before = KnownWork::of(instances);
-        if renewal.tasks != before.tasks {
+        let before = KnownInstances::of(instances);
+        if renewal.tasks != instances.activities.known_tasks().len() as u64 {
             instances.activities.compare_tasks();
         }
         if renewal.owned == before.digest {
@@ -123,7 +116,7 @@ impl Comparison {
         // in what is known so far.
         let are_settled = instances.worker.ownership.claims.lock().are_settled();
         let listed = self.listed().await?;
-        let after = KnownWork::of(instances);
+        let after = KnownInstances::of(instances);
         let is_known = |owned: &Owned| before.owned.contains(owned) || after.owned.contains(owned);
         let unknown: BTreeSet<Owned> = listed.iter().filter(|owned| !is_known(owned)).copied().collect();
         let unlisted = self.drop_unlisted(&before, &after, &listed);
@@ -159,8 +152,8 @@ impl Comparison {
     /// time (O4). Returns those that are missing for the first time.
     fn drop_unlisted(
         &self,
-        before: &KnownWork,
-        after: &KnownWork,
+        before: &KnownInstances,
+        after: &KnownInstances,
         listed: &FxHashSet<Owned>,
     ) -> FxHashSet<(Token, Owned)> {
         let mut unlisted = FxHashSet::default();
