@@ -22,7 +22,7 @@ fn is_claimed(outcome: &Outcome) -> bool {
 }
 
 /// Starts instances one after the other. Returns those that have their slots at once.
-async fn starts(store: Handle<'_>, worker: &WorkerId, ids: &[&'static str]) -> Vec<&'static str> {
+pub(crate) async fn starts(store: Handle<'_>, worker: &WorkerId, ids: &[&'static str]) -> Vec<&'static str> {
     let mut at_once = Vec::new();
     for id in ids {
         if is_claimed(&store.write(start(claimed(id, worker))).await) {

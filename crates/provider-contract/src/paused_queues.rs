@@ -1,12 +1,10 @@
 //! Queues that are paused: they give no slot (P30).
 
-use perdure_provider::{NewInstance, Outcome, QueueDeletion, QueueEntry, QueueSettings, StartTime, Status};
+use perdure_provider::{NewInstance, QueueDeletion, QueueEntry, QueueSettings, StartTime, Status};
 
-use crate::queues::{finish, gets, info, per_second, queued, set, slots};
-use crate::store::{Handle, START_MS, Store, instance, start};
-
-/// The queue of the checks, as [`queued`] names it.
-const QUEUE: &str = "q";
+use crate::claimed_slots::starts;
+use crate::queues::{QUEUE, finish, gets, info, per_second, queued, set, slots};
+use crate::store::{Handle, START_MS, Store, instance};
 
 async fn pause(store: Handle<'_>) {
     assert_eq!(store.provider.pause_queue(QUEUE.into(), true).await, Ok(true));
@@ -41,7 +39,7 @@ pub async fn give_no_slot_until_their_pause_ends(store: &Store) {
     assert_eq!(paused.paused_at_ms, Some(START_MS + 5), "since the first pause");
     assert_eq!((paused.waiting, paused.running, paused.tokens), (1, 0, Some(1)));
     assert_eq!(pause_of(store, "a").await, Some(START_MS + 5));
-    // What does not go through the queue is acquired as ever, and what waits can be ended.
+    // An instance without a queue is acquired as ever, and one that waits can be ended.
     store.start(instance("free")).await;
     gets(store, &worker, &["free"]).await;
     store.start(queued("b")).await;
@@ -79,12 +77,7 @@ pub async fn give_no_slot_with_a_start(store: &Store) {
     let worker = store.worker("w").await;
     set(store, slots(2)).await;
     pause(store).await;
-    let claimed = NewInstance {
-        claim: Some(worker.clone()),
-        ..queued("a")
-    };
-    let started = store.write(start(claimed)).await;
-    assert!(matches!(started, Outcome::Started { claimed: None, .. }), "{started:?}");
+    assert_eq!(starts(store, &worker, &["a"]).await, Vec::<&str>::new());
     assert_eq!(store.status("a").await.status, Status::Pending);
     store.assert_nothing_due(&worker).await;
     resume(store).await;

@@ -10,7 +10,7 @@ use perdure_provider::{
 use crate::store::{Handle, LEASE_MS, START_MS, Store, end, event, instance, release, scheduled, start, turn};
 
 /// The queue of the checks.
-const QUEUE: &str = "q";
+pub(crate) const QUEUE: &str = "q";
 
 pub(crate) fn slots(concurrency: u32) -> QueueSettings {
     QueueSettings {

@@ -179,6 +179,7 @@ const HURRIED: u64 = 0x00a1_b5ae;
 const LIMITED_ATTEMPTS: u64 = 0x00a7_7e3b;
 /// Does the same for [`Plan::batches`]. The number is chosen so that the seeds that the tests keep have no batches.
 const BATCHES: u64 = 0x00ba_7dcb;
+/// Does the same for [`Plan::pauses`].
 const PAUSES: u64 = 0x00b7_4f29;
 /// Does the same for [`Plan::asks`]. The number is chosen so that the seeds that the tests keep have no asks.
 const ASKS: u64 = 0x01d0_609d;
