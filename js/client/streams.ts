@@ -31,7 +31,7 @@ export interface StreamEntry<T = unknown> {
  * are to drop the entries from index `from` on that the same `activity` wrote.
  */
 export interface StreamReset {
-  /** Index of the first entry of the new attempt, which comes next. */
+  /** Index of the entry that comes next, the first one of the new attempt that is left. */
   readonly index: number;
   readonly value: undefined;
   readonly time: Date;
@@ -40,7 +40,7 @@ export interface StreamReset {
   /** The new attempt, from 1. */
   readonly attempt: number;
   readonly reset: true;
-  /** Index of the first entry that the activity has left so far. */
+  /** Index of the first entry that the activity wrote, also if it has been deleted. */
   readonly from: number;
 }
 
@@ -73,11 +73,18 @@ const PAGE_CHUNKS = 100;
 /** An entry whose value was not decoded yet, or a marker. */
 type StoredItem = (Omit<StreamEntry, 'value'> & { readonly text: string | null }) | StreamReset;
 
+interface Writer {
+  readonly executionId: number;
+  readonly operation: number;
+  readonly attempt: number;
+}
+
 interface Chunk {
   readonly first: number;
   readonly count: number;
-  readonly writer: { readonly executionId: number; readonly operation: number; readonly attempt: number } | null;
-  readonly resetTo: number | null;
+  readonly writer: Writer | null;
+  /** The entries of former runs of the activity, and the first entry of the run that replaces them. */
+  readonly reset: { readonly from: number; readonly at: number } | null;
   readonly timeMs: number;
   readonly entries: string;
 }
@@ -108,8 +115,14 @@ export class StreamReader<T = unknown>
   readonly #name: string;
   readonly #isLive: boolean;
   readonly #changes: Changes<StreamEntry<T> | StreamReset>;
+  /** Index of the first entry that was wanted. */
+  #beganAt: number;
   /** Index of the next entry to return. */
   #from: number;
+  /** The execution of the last marker. */
+  #execution = 0;
+  /** The activities of that execution with a marker, and where the run began whose marker was the last one. */
+  readonly #marked = new Map<number, number>();
   #key: number | null = null;
   /** Entries of the last page that were not returned yet, the last one first. */
   #page: StoredItem[] = [];
@@ -121,6 +134,7 @@ export class StreamReader<T = unknown>
     this.#id = id;
     this.#name = name;
     this.#isLive = live;
+    this.#beganAt = from;
     this.#from = from;
     this.#changes = new Changes(port, signal, (ask) => this.#read(ask));
   }
@@ -131,6 +145,7 @@ export class StreamReader<T = unknown>
    * @internal
    */
   startAt(index: number): this {
+    this.#beganAt = index;
     this.#from = index;
     return this;
   }
@@ -185,15 +200,25 @@ export class StreamReader<T = unknown>
   }
 
   /** Returns the entries of a chunk from the wanted index on, after the marker that stands before them. */
-  #items({ first, writer, resetTo, timeMs, entries }: Chunk): StoredItem[] {
+  #items({ first, writer, reset, timeMs, entries }: Chunk): StoredItem[] {
     const time = new Date(timeMs);
     const by =
       writer === null ? undefined : { activity: `${writer.executionId}/${writer.operation}`, attempt: writer.attempt };
     const items: StoredItem[] = splitEntries(entries)
       .map((text, n) => ({ index: first + n, text, time, ...by }))
       .filter(({ index }) => index >= this.#from);
-    if (resetTo !== null && by !== undefined && first >= this.#from)
-      items.unshift({ index: first, value: undefined, time, ...by, reset: true, from: resetTo });
+    if (writer !== null && by !== undefined && reset !== null && this.#isUnmarked(writer, reset.at))
+      items.unshift({ index: first, value: undefined, time, ...by, reset: true, from: reset.from });
     return items;
+  }
+
+  /** True once for each run of an activity that has begun where this reader did, or after. */
+  #isUnmarked({ executionId, operation }: Writer, beganAt: number): boolean {
+    // No activity of a former execution writes any more.
+    if (executionId !== this.#execution) this.#marked.clear();
+    this.#execution = executionId;
+    if (beganAt < this.#beganAt || this.#marked.get(operation) === beganAt) return false;
+    this.#marked.set(operation, beganAt);
+    return true;
   }
 }

@@ -139,6 +139,8 @@ bugs! {
     SlotOutlivesInstance,
     /// A key of a queue whose instances are held is not looked at again.
     HeldKeyForgotten,
+    /// An activity whose entries were deleted is forgotten as a writer of its stream.
+    StreamWriterForgotten,
     /// The rate of a queue begins anew each time a worker looks for work.
     RateForgotten,
     /// A paused queue gives slots.

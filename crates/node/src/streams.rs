@@ -109,7 +109,7 @@ fn page_text(page: &StreamPage) -> String {
             "first": chunk.first,
             "count": chunk.count,
             "writer": writer,
-            "resetTo": chunk.reset_to,
+            "reset": chunk.reset.map(|reset| json!({ "from": reset.from, "at": reset.at })),
             "timeMs": chunk.time_ms,
             "entries": chunk.entries,
         })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perdure_engine::{StreamAppend, StreamKeep};
+use perdure_engine::{EventId, StreamAppend, StreamKeep};
 use perdure_provider::{
     AcquiredInstance, ActivityAppend, Change, Epoch, OnConflict, Outcome, PageLimit, Status, StoredText, StreamChunk,
     StreamInfo, TextChange, TextField, TextRequest, TextRow, TextTable, TurnCommit,
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use crate::continue_as_new::{continued, next_of};
 use crate::payloads::texts;
 use crate::store::{Handle, START_MS, Store, end, release, scheduled, turn, within};
-use crate::streams::{add, append, appended, appending, by_owner, chunk, closing, keeping, write};
+use crate::streams::{add, append, appended, appending, by_owner, chunk, closing, keeping, resets, write};
 use crate::texts::request as texts_in;
 use crate::waking::waking;
 
@@ -62,6 +62,43 @@ pub async fn keep_their_last_entries(store: &Store) {
     assert_eq!(store.firsts(0, all).await, [11]);
     assert_eq!(store.firsts(11, all).await, [11]);
     assert_eq!(store.chunks_of("a", "t").await.len(), 1);
+}
+
+/// A later run of an activity names the first entry of the former runs after that was deleted, and so does a chunk of
+/// that run after the first one was deleted.
+pub async fn that_are_gone_are_told_by_later_runs(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    let all = PageLimit::rows(100);
+    let run = |entries_max, begins| ActivityAppend {
+        begins,
+        ..by_owner(&owned, &worker, keeping(add(&["x", "y"]), entries_max, Some(100)))
+    };
+    store.append_in_turn(&owned, &worker, add(&["0"])).await;
+    for begins in [true, false, false] {
+        store.append(run(Some(2), begins)).await;
+    }
+    assert_eq!(store.firsts(0, all).await, [5]);
+    store.append(run(None, true)).await;
+    store.append(run(None, false)).await;
+    assert_eq!(
+        resets(&store.chunks_of("a", "s").await),
+        [None, Some((1, 7)), Some((1, 7))]
+    );
+    store.append(run(Some(2), false)).await;
+    assert_eq!(resets(&store.chunks_of("a", "s").await), [Some((1, 7))]);
+    // All entries are over, and of the next run none is kept at first.
+    while store
+        .provider
+        .prune_streams(START_MS + 1_000, 1)
+        .await
+        .expect("the store answers")
+    {}
+    assert!(store.firsts(0, all).await.is_empty());
+    store.append(run(Some(0), true)).await;
+    store.append(run(None, false)).await;
+    assert_eq!(resets(&store.chunks_of("a", "s").await), [Some((1, 13))]);
 }
 
 /// Chunks are deleted in steps once their time is over, and no others.
@@ -241,6 +278,14 @@ pub async fn are_swept_with_their_instance(store: &Store) {
     for stream in ["s", "t", "s", "u", "s"] {
         store.append_in_turn(&owned, &worker, append(stream, &["x", "y"])).await;
     }
+    for scheduled in 2..5 {
+        let writer = ActivityAppend {
+            begins: true,
+            scheduled: EventId(scheduled),
+            ..by_owner(&owned, &worker, append("v", &["x"]))
+        };
+        store.append(writer).await;
+    }
     store.commit(end(&owned, &worker, None)).await;
     assert_eq!(store.stream("a", "s").await, (6, false));
     assert_eq!(store.delete("a").await, Outcome::Deleted);
@@ -249,13 +294,13 @@ pub async fn are_swept_with_their_instance(store: &Store) {
     assert_eq!(store.stream_page("a", "s", 0, PageLimit::rows(10)).await, None);
     let ended = by_owner(&owned, &worker, add(&["late"]));
     assert_eq!(store.append(ended).await, Outcome::Fenced);
-    // Two events and five chunks.
+    // Two events, eight chunks, and three activities that wrote.
     let mut left = vec![store.chunks_in_store().await];
     while store.provider.sweep(2).await.expect("the store answers") {
         left.push(store.chunks_in_store().await);
         assert!(left.len() < 10, "a sweep comes to an end");
     }
-    assert!(left.len() >= 4, "seven rows in steps of two: {left:?}");
+    assert!(left.len() >= 7, "thirteen rows in steps of two: {left:?}");
     assert!(left.windows(2).all(|pair| pair[0] <= pair[1] + 2), "{left:?}");
     assert_eq!(store.chunks_in_store().await, 1);
     assert_eq!(store.entries("b").await, [(0, "1".into())]);
@@ -279,7 +324,7 @@ pub async fn begin_anew_with_a_replacing_instance(store: &Store) {
         ..by_owner(&owned, &worker, add(&["new"]))
     };
     assert_eq!(store.append(begins).await, appended(1));
-    assert_eq!(store.chunks_of("a", "s").await[0].reset_to, None);
+    assert_eq!(store.chunks_of("a", "s").await[0].reset, None);
     while store.provider.sweep(1).await.expect("the store answers") {}
     assert_eq!(store.chunks_in_store().await, 1);
     assert_eq!(store.entries("a").await, [(0, "new".into())]);

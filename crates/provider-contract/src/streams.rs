@@ -62,7 +62,7 @@ pub(crate) fn chunk(first: u64, entries: &[&str]) -> StreamChunk {
         first,
         count,
         writer: None,
-        reset_to: None,
+        reset: None,
         time_ms: START_MS + 1,
         entries,
     }
@@ -79,6 +79,12 @@ fn chunk_of_attempt(first: u64, entries: &[&str]) -> StreamChunk {
         time_ms: START_MS + 2,
         ..chunk(first, entries)
     }
+}
+
+/// The entries that the writers of chunks replace: the first one of former runs, and of the run.
+pub(crate) fn resets(chunks: &[StreamChunk]) -> Vec<Option<(u64, u64)>> {
+    let reset = |chunk: &StreamChunk| chunk.reset.map(|reset| (reset.from, reset.at));
+    chunks.iter().map(reset).collect()
 }
 
 pub(crate) fn appended(next: u64) -> Outcome {
@@ -359,7 +365,11 @@ pub async fn fence_off_others_than_the_runner(store: &Store) {
     };
     assert_eq!(store.append(by(&helper, 1)).await, Outcome::Fenced, "it is not taken");
     let task = store.take_one(&helper).await.task;
-    assert_eq!(store.append(by(&helper, 1)).await, appended(1));
+    let begins = |worker| ActivityAppend {
+        begins: true,
+        ..by(worker, 1)
+    };
+    assert_eq!(store.append(begins(&helper)).await, appended(1));
     for fenced in [
         by(&worker, 1),
         by(&helper, 2),
@@ -379,16 +389,9 @@ pub async fn fence_off_others_than_the_runner(store: &Store) {
     let next = store.worker("n").await;
     assert_eq!(store.take_one(&next).await.task, task);
     assert_eq!(store.append(by(&helper, 1)).await, Outcome::Fenced);
-    let begins = ActivityAppend {
-        begins: true,
-        ..by(&next, 1)
-    };
-    assert_eq!(store.append(begins).await, appended(2));
+    assert_eq!(store.append(begins(&next)).await, appended(2));
     let chunks = store.chunks_of("a", "s").await;
-    assert_eq!(
-        chunks.iter().map(|chunk| chunk.reset_to).collect::<Vec<_>>(),
-        [None, Some(0)]
-    );
+    assert_eq!(resets(&chunks), [None, Some((0, 1))]);
     store.terminate("a", None).await;
     assert_eq!(store.append(by(&next, 1)).await, Outcome::Fenced);
     assert_eq!(store.stream("a", "s").await, (2, false));
@@ -432,7 +435,7 @@ pub async fn that_are_closed_take_nothing(store: &Store) {
     store.commit(end(&owned, &worker, None)).await;
 }
 
-/// The first chunk of a later run of an activity names the first entry that the former runs have left.
+/// Each chunk of a later run of an activity names the first entry of the former runs, and of its run.
 pub async fn tell_of_later_runs(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
@@ -479,10 +482,9 @@ pub async fn tell_of_later_runs(store: &Store) {
     let next = next_of(&later);
     assert_eq!(store.append(by_other(run(&next, 2, 1, true))).await, appended(12));
     let chunks = store.chunks_of("a", "s").await;
-    let reset: Vec<_> = chunks.iter().map(|chunk| chunk.reset_to).collect();
     let mut expected = [None; 12];
-    (expected[6], expected[8], expected[9]) = (Some(2), Some(1), Some(2));
-    assert_eq!(reset, expected);
+    expected[6..10].copy_from_slice(&[(2, 6), (2, 6), (1, 8), (2, 9)].map(Some));
+    assert_eq!(resets(&chunks), expected);
     let writers = chunks.iter().map(|chunk| {
         let writer = chunk.writer?;
         Some((writer.execution.0, writer.scheduled.0, writer.attempt))
@@ -492,7 +494,7 @@ pub async fn tell_of_later_runs(store: &Store) {
         writers,
         [Some((1, 3, 1)), Some((1, 2, 2)), Some((1, 4, 1)), Some((2, 2, 1))]
     );
-    assert_eq!(store.chunks_of("a", "t").await[0].reset_to, None);
+    assert_eq!(store.chunks_of("a", "t").await[0].reset, None);
 }
 
 /// A page begins with the chunk that has the entry which is asked for.

@@ -460,6 +460,7 @@ macro_rules! behaviour {
             }
             stream_lives {
                 keep_their_last_entries,
+                that_are_gone_are_told_by_later_runs,
                 are_deleted_when_their_time_is_over,
                 are_kept_over_executions,
                 are_listed,

@@ -177,6 +177,11 @@ fn orphans(tables: &Tables, keys: std::ops::RangeInclusive<i64>, findings: &mut 
         "stream_chunks",
         chunks.filter(|key| !tables.deleted.contains(key)).collect(),
     );
+    let writers = tables.stream_writers.iter().map(|((key, ..), _)| *key);
+    find(
+        "stream_writers",
+        writers.filter(|key| !tables.deleted.contains(key)).collect(),
+    );
     find("logs", tables.logs.iter().map(|((key, _), _)| *key).collect());
     let queued = tables.queue_places.iter().filter_map(|(key, _)| key.instance());
     find("queue_places", queued.collect());

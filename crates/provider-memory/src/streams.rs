@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use perdure_engine::StreamAppend;
+use perdure_engine::{Bug, EventId, ExecutionId, StreamAppend, is_planted};
 use perdure_provider::{
     ActivityAppend, ChunkWriter, InstanceKey, StreamChunk, StreamInfo, StreamName, StreamPage, StreamRequest,
-    StreamState,
+    StreamReset, StreamState,
 };
 
 use crate::rows::InstanceRow;
@@ -31,6 +31,18 @@ pub(crate) struct ChunkRow {
     pub(crate) chunk: StreamChunk,
     /// The time at which the chunk may be deleted, ms since 1970; `None`: never.
     pub(crate) expires_at_ms: Option<i64>,
+}
+
+/// Key of an activity that writes to a stream: its instance, its execution, its schedule, and the name of the stream.
+pub(crate) type WriterKey = (InstanceKey, ExecutionId, EventId, String);
+
+/// An activity that writes to a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriterRow {
+    /// Index of its first entry.
+    first: u64,
+    /// Index of the first entry of its last run.
+    run: u64,
 }
 
 /// The writer of an append.
@@ -69,8 +81,20 @@ fn of_instance(key: InstanceKey) -> Range<StreamKey> {
 }
 
 /// Returns the range of the chunks of an instance.
-pub(crate) fn chunks_of_instance(key: InstanceKey) -> Range<ChunkKey> {
+fn chunks_of_instance(key: InstanceKey) -> Range<ChunkKey> {
     (key, String::new(), 0)..(InstanceKey(key.0 + 1), String::new(), 0)
+}
+
+/// Returns the range of the activities of an instance that write to streams.
+fn writers_of_instance(key: InstanceKey) -> Range<WriterKey> {
+    let at = |key| (key, ExecutionId(0), EventId(0), String::new());
+    at(key)..at(InstanceKey(key.0 + 1))
+}
+
+/// Returns the range of the activities of an instance that write to streams, in the executions before one.
+fn writers_before(key: InstanceKey, execution: ExecutionId) -> Range<WriterKey> {
+    let at = |execution| (key, execution, EventId(0), String::new());
+    at(ExecutionId(0))..at(execution)
 }
 
 /// Returns the range of the chunks of a stream whose first entry has an index of a range.
@@ -92,7 +116,7 @@ pub(crate) fn append(tables: &mut Tables, key: InstanceKey, append: &StreamAppen
             first: row.next,
             count: append.count,
             writer: by.attempt,
-            reset_to: reset_to(tables, key, &append.stream, by),
+            reset: reset(tables, &at, row.next, by),
             time_ms: by.time_ms,
             entries: append.entries.clone(),
         };
@@ -110,37 +134,62 @@ pub(crate) fn append(tables: &mut Tables, key: InstanceKey, append: &StreamAppen
     Some(next)
 }
 
-/// Returns the index of the first entry that former runs of an activity have left.
-fn reset_to(tables: &Tables, key: InstanceKey, stream: &str, by: Writer) -> Option<u64> {
-    let activity = |writer: ChunkWriter| (writer.execution, writer.scheduled);
-    let own = by.attempt.filter(|_| by.begins).map(activity)?;
-    let mut all = tables.stream_chunks.range(chunks(key, stream, 0..u64::MAX));
-    let first = all.find(|(_, row)| row.chunk.writer.map(activity) == Some(own));
-    first.map(|(_, row)| row.chunk.first)
+/// Notes where a run of an activity begins. Returns the entries of former runs that it replaces.
+fn reset(tables: &mut Tables, (key, stream): &StreamKey, next: u64, by: Writer) -> Option<StreamReset> {
+    let ChunkWriter {
+        execution, scheduled, ..
+    } = by.attempt?;
+    let at = (*key, execution, scheduled, stream.clone());
+    if by.begins {
+        tables.stream_writers.remove_range(writers_before(*key, execution));
+        let first = tables.stream_writers.get(&at).map_or(next, |row| row.first);
+        tables.stream_writers.insert(at.clone(), WriterRow { first, run: next });
+    }
+    let WriterRow { first, run } = *tables.stream_writers.get(&at)?;
+    (first < run).then_some(StreamReset { from: first, at: run })
 }
 
 /// Removes the chunks of a stream all of whose entries come before this one.
 fn drop_before(tables: &mut Tables, key: InstanceKey, stream: &str, index: u64) {
     let before = tables.stream_chunks.range(chunks(key, stream, 0..index));
     let before = before.take_while(|(_, row)| row.chunk.first + row.chunk.count <= index);
-    for at in before.map(|(at, _)| at.clone()).collect::<Vec<_>>() {
+    let before = before.map(|(at, row)| (at.clone(), row.chunk.writer));
+    for (at, writer) in before.collect::<Vec<_>>() {
         tables.stream_chunks.remove(&at);
+        if let Some(ChunkWriter {
+            execution, scheduled, ..
+        }) = writer.filter(|_| is_planted(Bug::StreamWriterForgotten))
+        {
+            let at = (key, execution, scheduled, stream.to_owned());
+            tables.stream_writers.remove(&at);
+        }
     }
 }
 
-/// Removes the streams of an instance. Their chunks are left.
+/// Removes the streams of an instance. Their chunks and writers are left.
 pub(crate) fn remove(tables: &mut Tables, key: InstanceKey) {
     tables.streams.remove_range(of_instance(key));
 }
 
-/// Removes up to `limit` chunks of an instance. Returns the number of removed chunks.
+/// Removes the chunks and the writers of the streams of an instance.
+pub(crate) fn remove_entries(tables: &mut Tables, key: InstanceKey) {
+    tables.stream_chunks.remove_range(chunks_of_instance(key));
+    tables.stream_writers.remove_range(writers_of_instance(key));
+}
+
+/// Removes up to `limit` chunks and writers of an instance. Returns the number of removed ones.
 pub(crate) fn sweep(tables: &mut Tables, key: InstanceKey, limit: usize) -> usize {
     let chunks = tables.stream_chunks.range(chunks_of_instance(key)).take(limit);
     let chunks: Vec<ChunkKey> = chunks.map(|(at, _)| at.clone()).collect();
     for at in &chunks {
         tables.stream_chunks.remove(at);
     }
-    chunks.len()
+    let writers = tables.stream_writers.range(writers_of_instance(key));
+    let writers: Vec<WriterKey> = (writers.take(limit - chunks.len())).map(|(at, _)| at.clone()).collect();
+    for at in &writers {
+        tables.stream_writers.remove(at);
+    }
+    chunks.len() + writers.len()
 }
 
 fn state(tables: &Tables, row: &InstanceRow, stream: &str) -> StreamState {

@@ -17,7 +17,7 @@ use crate::queues::QueuePlaceRow;
 use crate::rows::{InstanceRow, KeptHeartbeat, SessionRow, TaskRow, WorkerRow};
 use crate::start_keys::{StartKey, StartKeyRow};
 use crate::state::ValueKey;
-use crate::streams::{ChunkKey, ChunkRow, StreamKey, StreamRow};
+use crate::streams::{ChunkKey, ChunkRow, StreamKey, StreamRow, WriterKey, WriterRow};
 use crate::table::{Journal, Table};
 
 /// Key of a row that belongs to an execution: an event of its history, or a row of the activity that this event
@@ -44,6 +44,8 @@ pub(crate) struct Tables {
     pub(crate) streams: Table<StreamKey, StreamRow>,
     /// The entries of the streams.
     pub(crate) stream_chunks: Table<ChunkKey, ChunkRow>,
+    /// The activities that write to the streams.
+    pub(crate) stream_writers: Table<WriterKey, WriterRow>,
     pub(crate) queues: Table<String, QueueState>,
     /// The queues that are paused, with the time since which each is, ms since 1970.
     pub(crate) paused_queues: Table<String, i64>,
@@ -87,7 +89,7 @@ impl Tables {
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut dyn Journal> {
-        let tables: [&mut dyn Journal; 21] = [
+        let tables: [&mut dyn Journal; 22] = [
             &mut self.instances,
             &mut self.history,
             &mut self.messages,
@@ -99,6 +101,7 @@ impl Tables {
             &mut self.asks,
             &mut self.streams,
             &mut self.stream_chunks,
+            &mut self.stream_writers,
             &mut self.queues,
             &mut self.queue_places,
             &mut self.queue_keys,
@@ -183,7 +186,7 @@ impl Tables {
         result
     }
 
-    /// Removes an instance with all its rows but its history and the chunks of its streams.
+    /// Removes an instance with all its rows but its history and the chunks and writers of its streams.
     pub(crate) fn remove_instance(&mut self, key: InstanceKey) {
         self.remove_messages(key);
         self.heartbeats.remove_range(of_instance(key));

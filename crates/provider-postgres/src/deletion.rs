@@ -1,5 +1,5 @@
-//! Deletion of ended instances (P13): one by its id, or all that match a filter. Their histories and the chunks of
-//! their streams are deleted after them. Histories of former executions are deleted here, too. A history is deleted
+//! Deletion of ended instances (P13): one by its id, or all that match a filter. Their histories, and the chunks and
+//! writers of their streams, are deleted after them. Histories of former executions are deleted here, too. A history is deleted
 //! from its last event on, so that a concurrent reader finds no gap.
 
 use perdure_provider::{
@@ -16,8 +16,8 @@ use crate::session::Session;
 use crate::statement::{named, params, sql_with};
 use crate::text::encode;
 
-/// Parts of a statement that remove the rows that stay after the end of an instance, but its history and the chunks of
-/// its streams.
+/// Parts of a statement that remove the rows that stay after the end of an instance, but its history and the chunks and
+/// writers of its streams.
 macro_rules! remove_records {
     ($keys:literal) => {
         concat!(
@@ -265,21 +265,24 @@ pub(crate) async fn any_left(connection: &Connection) -> Result<bool, Failure> {
     Ok(row.try_get(0)?)
 }
 
-/// Sweeps some deleted instances in the order of their keys: at most `instances` instances, and `rows` events and
-/// chunks of streams. Of each instance, no more rows are read than may be deleted. The answer: how many instances were
+/// Sweeps some deleted instances in the order of their keys: at most `instances` instances, and `rows` events, chunks
+/// and writers of streams. Of each instance, no more rows are read than may be deleted. The answer: how many instances were
 /// found, how many of them are swept, and how many rows may still be deleted.
 const SWEEP: &str = "WITH RECURSIVE found AS MATERIALIZED (
   SELECT key, row_number() OVER (ORDER BY key) AS place FROM (
     SELECT key FROM {schema}.deleted_instances ORDER BY key LIMIT $instances FOR UPDATE SKIP LOCKED) f
 ), step AS (
-  SELECT 0::bigint AS place, NULL::bigint AS key, 0::bigint AS events, 0::bigint AS chunks, $rows::bigint AS after
+  SELECT 0::bigint AS place, NULL::bigint AS key, 0::bigint AS events, 0::bigint AS chunks, 0::bigint AS writers,
+    $rows::bigint AS after
   UNION ALL
-  SELECT f.place, f.key, h.events, c.chunks, s.after - h.events - c.chunks
+  SELECT f.place, f.key, h.events, c.chunks, w.writers, s.after - h.events - c.chunks - w.writers
   FROM step s JOIN found f ON f.place = s.place + 1
   CROSS JOIN LATERAL (SELECT count(*) AS events FROM (
     SELECT FROM {schema}.history WHERE instance_key = f.key LIMIT s.after) e) h
   CROSS JOIN LATERAL (SELECT count(*) AS chunks FROM (
     SELECT FROM {schema}.stream_chunks WHERE instance_key = f.key LIMIT s.after - h.events) e) c
+  CROSS JOIN LATERAL (SELECT count(*) AS writers FROM (
+    SELECT FROM {schema}.stream_writers WHERE instance_key = f.key LIMIT s.after - h.events - c.chunks) e) w
   WHERE s.after > 0
 ), gone AS (
   DELETE FROM {schema}.history h USING (
@@ -293,6 +296,12 @@ const SWEEP: &str = "WITH RECURSIVE found AS MATERIALIZED (
       SELECT name, first_index FROM {schema}.stream_chunks WHERE instance_key = s.key
       ORDER BY name, first_index LIMIT s.chunks) e) d
   WHERE c.instance_key = d.key AND c.name = d.name AND c.first_index = d.first_index
+), writers AS (
+  DELETE FROM {schema}.stream_writers w USING (
+    SELECT s.key, e.execution, e.event_id, e.name FROM step s CROSS JOIN LATERAL (
+      SELECT execution, event_id, name FROM {schema}.stream_writers WHERE instance_key = s.key
+      ORDER BY execution, event_id, name LIMIT s.writers) e) d
+  WHERE w.instance_key = d.key AND w.execution = d.execution AND w.event_id = d.event_id AND w.name = d.name
 ), swept AS (
   DELETE FROM {schema}.deleted_instances WHERE key IN (SELECT key FROM step WHERE after > 0) RETURNING key
 )

@@ -93,6 +93,8 @@ UNION ALL ",
     orphans!("streams"),
     " UNION ALL ",
     orphans!("stream_chunks", "deleted_instances", "key"),
+    " UNION ALL ",
+    orphans!("stream_writers", "deleted_instances", "key"),
     " UNION ALL SELECT 7, key, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM next
 ORDER BY key, what, a, b"
 );

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use perdure_engine::{EventId, ExecutionId, StreamAppend};
 use perdure_provider::{
     ActivityAppend, ChunkWriter, InstanceKey, StreamChunk, StreamInfo, StreamName, StreamPage, StreamRequest,
-    StreamState,
+    StreamReset, StreamState,
 };
 use tokio_postgres::Row;
 
@@ -19,7 +19,8 @@ use crate::text::encode;
 
 /// No other transaction appends to these streams, because the rows of their instances are locked. A closed stream takes
 /// nothing.
-/// `trimmed` looks at no chunk that it does not delete but the last one.
+/// `begun` notes where runs of activities begin, and `writers` has the activities of all appends, in their state after
+/// that. `trimmed` looks at no chunk that it does not delete but the last one.
 const APPEND: &str = "WITH open AS MATERIALIZED (
   SELECT a.*, coalesce(s.next_index, 0) AS first_index
   FROM {a} LEFT JOIN {schema}.streams s ON s.instance_key = ANY (ARRAY[a.instance_key]) AND s.name = a.name
@@ -28,14 +29,30 @@ const APPEND: &str = "WITH open AS MATERIALIZED (
   INSERT INTO {schema}.streams (instance_key, name, next_index, closed)
   SELECT instance_key, name, first_index + count, closes FROM open ORDER BY instance_key, name
   ON CONFLICT (instance_key, name) DO UPDATE SET next_index = excluded.next_index, closed = excluded.closed
+), former AS (
+  DELETE FROM {schema}.stream_writers w USING open o
+  WHERE o.begins AND w.instance_key = ANY (ARRAY[o.instance_key]) AND w.execution < o.execution
+), begun AS (
+  INSERT INTO {schema}.stream_writers AS w (instance_key, execution, event_id, name, first_index, run_index)
+  SELECT instance_key, execution, event_id, name, first_index, first_index FROM open
+  WHERE begins AND count > 0 ORDER BY instance_key, name
+  ON CONFLICT (instance_key, execution, event_id, name) DO UPDATE SET run_index = excluded.run_index
+  RETURNING w.instance_key, w.name, w.first_index, w.run_index
+), writers AS (
+  SELECT * FROM begun
+  UNION ALL
+  SELECT w.instance_key, w.name, w.first_index, w.run_index
+  FROM open o JOIN {schema}.stream_writers w ON w.instance_key = ANY (ARRAY[o.instance_key])
+    AND w.execution = o.execution AND w.event_id = o.event_id AND w.name = o.name
+  WHERE NOT o.begins
 ), added AS (
-  INSERT INTO {schema}.stream_chunks (instance_key, name, first_index, count, execution, event_id, attempt, reset_to,
-    time, expires_at, entries)
-  SELECT instance_key, name, first_index, count, execution, event_id, attempt, CASE WHEN begins THEN (
-      SELECT c.first_index FROM {schema}.stream_chunks c WHERE c.instance_key = o.instance_key AND c.name = o.name
-      AND c.execution = o.execution AND c.event_id = o.event_id ORDER BY c.first_index LIMIT 1) END,
-    time, expires_at, entries
-  FROM open o WHERE count > 0 AND (kept > 0) IS NOT FALSE ORDER BY instance_key, name
+  INSERT INTO {schema}.stream_chunks (instance_key, name, first_index, count, execution, event_id, attempt, reset_from,
+    reset_at, time, expires_at, entries)
+  SELECT o.instance_key, o.name, o.first_index, count, execution, event_id, attempt, w.first_index, w.run_index, time,
+    expires_at, entries
+  FROM open o LEFT JOIN writers w
+    ON w.instance_key = o.instance_key AND w.name = o.name AND w.first_index < w.run_index
+  WHERE count > 0 AND (kept > 0) IS NOT FALSE ORDER BY o.instance_key, o.name
 ), trimmed AS (
   DELETE FROM {schema}.stream_chunks c USING open o
   WHERE c.instance_key = ANY (ARRAY[o.instance_key]) AND c.name = o.name
@@ -201,7 +218,7 @@ pub(crate) async fn list(connection: &Connection, id: &str) -> Result<Option<Vec
 /// is the first one that can have that entry.
 const READ: &str =
     "SELECT i.key, i.status, coalesce(s.next_index, 0), coalesce(s.closed, false), c.first_index, c.count,
-  c.execution, c.event_id, c.attempt, c.reset_to, c.time, c.entries, c.size
+  c.execution, c.event_id, c.attempt, c.reset_from, c.reset_at, c.time, c.entries, c.size
 FROM {schema}.instances i LEFT JOIN {schema}.streams s ON s.instance_key = i.key AND s.name = $stream
 LEFT JOIN LATERAL (SELECT * FROM (
   SELECT p.*, sum(size) OVER (ORDER BY first_index) - size AS before FROM (
@@ -236,7 +253,7 @@ pub(crate) async fn read(connection: &Connection, request: &StreamRequest) -> Re
         let state = state(first)?;
         let (before, mut stored) = (chunks.len(), 0);
         for row in &rows {
-            if let Some(size) = row.try_get::<_, Option<i32>>(12)? {
+            if let Some(size) = row.try_get::<_, Option<i32>>(13)? {
                 stored += usize::try_from(size).unwrap_or(0);
                 let chunk = chunk(row)?;
                 bytes += chunk.entries.len();
@@ -253,6 +270,7 @@ pub(crate) async fn read(connection: &Connection, request: &StreamRequest) -> Re
 }
 
 fn chunk(row: &Row) -> Result<StreamChunk, Failure> {
+    let reset = optional_number(row, 9)?.zip(optional_number(row, 10)?);
     let writer = match optional_number(row, 6)? {
         Some(execution) => Some(ChunkWriter {
             execution: ExecutionId(execution),
@@ -265,9 +283,9 @@ fn chunk(row: &Row) -> Result<StreamChunk, Failure> {
         first: number(row, 4)?,
         count: number(row, 5)?,
         writer,
-        reset_to: optional_number(row, 9)?,
-        time_ms: row.try_get(10)?,
-        entries: text(row, 11)?,
+        reset: reset.map(|(from, at)| StreamReset { from, at }),
+        time_ms: row.try_get(11)?,
+        entries: text(row, 12)?,
     })
 }
 

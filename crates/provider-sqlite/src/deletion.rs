@@ -25,8 +25,8 @@ pub(crate) fn delete(session: &Session<'_>, id: &str) -> Result<Outcome, Failure
     Ok(Outcome::Deleted)
 }
 
-/// Removes all rows of an instance but its history and the chunks of its streams, which may be many and are left to be
-/// swept.
+/// Removes all rows of an instance but its history and the chunks and writers of its streams, which may be many and are
+/// left to be swept.
 fn remove(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
     session.execute("INSERT INTO deleted_instances (key) VALUES (?1)", params![key.0])?;
     session.execute("DELETE FROM messages WHERE instance_key = ?1", params![key.0])?;
@@ -38,7 +38,7 @@ fn remove(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes the rows that stay after the end of an instance, but its history and the chunks of its streams.
+/// Removes the rows that stay after the end of an instance, but its history and the chunks and writers of its streams.
 pub(crate) fn remove_records(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
     queues::leave(session, key)?;
     session.execute("DELETE FROM start_keys WHERE instance_key = ?1", params![key.0])?;
@@ -211,8 +211,8 @@ pub(crate) fn any_left(connection: &Connection) -> Result<bool, Failure> {
         .query_row([], |row| row.get(0))?)
 }
 
-/// Deletes up to `limit` events and chunks of streams that deleted instances have left. Returns true if more may be
-/// left.
+/// Deletes up to `limit` events, and chunks and writers of streams, that deleted instances have left. Returns true if
+/// more may be left.
 pub(crate) fn sweep(session: &mut Session<'_>, limit: usize) -> Result<bool, Failure> {
     let mut left = limit;
     while let Some(key) = first_left(session)? {
@@ -225,6 +225,11 @@ pub(crate) fn sweep(session: &mut Session<'_>, limit: usize) -> Result<bool, Fai
         left -= session.execute(
             "DELETE FROM stream_chunks WHERE rowid IN (
              SELECT rowid FROM stream_chunks WHERE instance_key = ?1 LIMIT ?2)",
+            params![key, integer(left as u64)],
+        )?;
+        left -= session.execute(
+            "DELETE FROM stream_writers WHERE (instance_key, execution, event_id, name) IN (
+             SELECT instance_key, execution, event_id, name FROM stream_writers WHERE instance_key = ?1 LIMIT ?2)",
             params![key, integer(left as u64)],
         )?;
         if left == 0 {

@@ -256,7 +256,7 @@ const PLACES: &str = "SELECT key FROM queue_places WHERE key > ?1 AND key <= ?2
   AND NOT EXISTS (SELECT 1 FROM instances i WHERE i.key = queue_places.key)
   AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.place_key = queue_places.key) LIMIT ?3";
 
-const ORPHANS: [(&str, &str); 12] = [
+const ORPHANS: [(&str, &str); 13] = [
     orphans!("history", "deleted_instances"),
     orphans!("messages"),
     orphans!("tasks"),
@@ -266,6 +266,7 @@ const ORPHANS: [(&str, &str); 12] = [
     orphans!("state"),
     orphans!("streams"),
     orphans!("stream_chunks", "deleted_instances"),
+    orphans!("stream_writers", "deleted_instances"),
     orphans!("logs"),
     ("queue_places", PLACES),
     orphans!("start_keys"),

@@ -86,8 +86,7 @@ const PROBES: &[&str] = &[
     "SELECT * FROM stream_chunks ORDER BY instance_key, name, first_index LIMIT 1",
     "SELECT expires_at FROM stream_chunks INDEXED BY stream_chunks_expiring WHERE expires_at IS NOT NULL
      ORDER BY expires_at LIMIT 1",
-    "SELECT first_index FROM stream_chunks INDEXED BY stream_chunks_writer WHERE event_id IS NOT NULL
-     ORDER BY instance_key, execution LIMIT 1",
+    "SELECT * FROM stream_writers ORDER BY instance_key, execution, event_id, name LIMIT 1",
     "SELECT * FROM logs ORDER BY instance_key, execution, event_id, line LIMIT 1",
     "SELECT time FROM logs INDEXED BY logs_time ORDER BY time LIMIT 1",
 ];

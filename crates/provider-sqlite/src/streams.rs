@@ -3,7 +3,7 @@
 use perdure_engine::{EventId, ExecutionId, StreamAppend};
 use perdure_provider::{
     ActivityAppend, ChunkWriter, InstanceKey, PageLimit, StreamChunk, StreamInfo, StreamName, StreamPage,
-    StreamRequest, StreamState,
+    StreamRequest, StreamReset, StreamState,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -85,26 +85,14 @@ fn add_chunk(
     first: i64,
     by: Writer,
 ) -> Result<(), Failure> {
-    let reset_to: Option<i64> = match by.attempt {
-        // The first entry that former runs of the activity have left.
-        Some(writer) if by.begins => session.query_optional(
-            "SELECT first_index FROM stream_chunks INDEXED BY stream_chunks_writer
-             WHERE instance_key = ?1 AND name = ?2
-               AND execution = ?3 AND event_id = ?4 ORDER BY first_index LIMIT 1",
-            params![
-                key.0,
-                append.stream,
-                integer(writer.execution.0),
-                integer(writer.scheduled.0)
-            ],
-            |row| row.get(0),
-        )?,
-        _ => None,
+    let reset = match by.attempt {
+        Some(writer) => reset(session, key, &append.stream, writer, by.begins.then_some(first))?,
+        None => None,
     };
     let retain_ms = append.keep.retain_ms;
     session.execute(
-        "INSERT INTO stream_chunks (instance_key, name, first_index, count, execution, event_id, attempt, reset_to,
-           time, expires_at, entries) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        "INSERT INTO stream_chunks (instance_key, name, first_index, count, execution, event_id, attempt, reset_from,
+           reset_at, time, expires_at, entries) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
             key.0,
             append.stream,
@@ -113,13 +101,48 @@ fn add_chunk(
             by.attempt.map(|writer| integer(writer.execution.0)),
             by.attempt.map(|writer| integer(writer.scheduled.0)),
             by.attempt.map(|writer| writer.attempt),
-            reset_to,
+            reset.map(|reset| integer(reset.from)),
+            reset.map(|reset| integer(reset.at)),
             by.time_ms,
             retain_ms.map(|retain| by.time_ms.saturating_add_unsigned(retain)),
             append.entries,
         ],
     )?;
     Ok(())
+}
+
+/// Notes where a run of an activity begins, if it begins. Returns the entries of former runs that it replaces.
+fn reset(
+    session: &Session<'_>,
+    key: InstanceKey,
+    stream: &str,
+    by: ChunkWriter,
+    begins_at: Option<i64>,
+) -> Result<Option<StreamReset>, Failure> {
+    let (execution, event) = (integer(by.execution.0), integer(by.scheduled.0));
+    if let Some(index) = begins_at {
+        session.execute(
+            "DELETE FROM stream_writers WHERE instance_key = ?1 AND execution < ?2",
+            params![key.0, execution],
+        )?;
+        session.execute(
+            "INSERT INTO stream_writers (instance_key, execution, event_id, name, first_index, run_index)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?5)
+             ON CONFLICT (instance_key, execution, event_id, name) DO UPDATE SET run_index = excluded.run_index",
+            params![key.0, execution, event, stream, index],
+        )?;
+    }
+    session.query_optional(
+        "SELECT first_index, run_index FROM stream_writers
+         WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND name = ?4 AND first_index < run_index",
+        params![key.0, execution, event, stream],
+        |row| {
+            Ok(StreamReset {
+                from: number(row, 0)?,
+                at: number(row, 1)?,
+            })
+        },
+    )
 }
 
 /// Returns the state of each stream, all at one moment. `None`: there is no such instance.
@@ -202,7 +225,7 @@ fn chunks(
     limit: PageLimit,
 ) -> Result<Vec<StreamChunk>, Failure> {
     let mut statement = connection.prepare_cached(
-        "SELECT first_index, count, execution, event_id, attempt, reset_to, time, entries FROM stream_chunks
+        "SELECT first_index, count, execution, event_id, attempt, reset_from, reset_at, time, entries FROM stream_chunks
          WHERE instance_key = ?1 AND name = ?2 AND first_index + count > ?3 AND first_index >= coalesce(
            (SELECT first_index FROM stream_chunks WHERE instance_key = ?1 AND name = ?2 AND first_index <= ?3
             ORDER BY first_index DESC LIMIT 1), ?3)
@@ -229,13 +252,14 @@ fn chunk(row: &Row<'_>) -> rusqlite::Result<StreamChunk> {
         }),
         None => None,
     };
+    let reset = optional_number(row, 5)?.zip(optional_number(row, 6)?);
     Ok(StreamChunk {
         first: number(row, 0)?,
         count: number(row, 1)?,
         writer,
-        reset_to: optional_number(row, 5)?,
-        time_ms: row.get(6)?,
-        entries: row.get(7)?,
+        reset: reset.map(|(from, at)| StreamReset { from, at }),
+        time_ms: row.get(7)?,
+        entries: row.get(8)?,
     })
 }
 

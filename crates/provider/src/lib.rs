@@ -73,8 +73,9 @@
 //!   activity is fenced as a heartbeat is, so that no former run of an attempt appends after a later one. A closed
 //!   stream takes no entry. Chunks are deleted whole: by an append, those before the entries that it
 //!   [keeps](perdure_engine::StreamKeep), and by [`prune_streams`](Provider::prune_streams), those whose time is over.
-//!   The other entries keep their numbers. A stream lives until its instance is deleted or replaced. Its chunks are
-//!   swept as events are (P13).
+//!   The other entries keep their numbers. A chunk of a later run of an activity names the entries that the run
+//!   [replaces](StreamReset), also if these were deleted. A stream lives until its instance is deleted or replaced. Its
+//!   chunks are swept as events are (P13).
 //! - **P24** An instance of a [queue](QueueEntry) is acquired first in the transaction that gives it a slot: under the
 //!   lock of the queue, within its [limits](QueueSettings), and in the order of the line. The instance has its slot
 //!   until it ends or is gone, over all its owners. Before, no message makes it due. A start without a key whose worker
@@ -186,7 +187,8 @@ pub use start_time::StartTime;
 pub use state::{StateRequest, StateValue, StoredState};
 pub use stored_message::{StoredMessage, mailbox_of, stored_mailbox};
 pub use stream::{
-    ActivityAppend, ChunkWriter, StreamChunk, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState,
+    ActivityAppend, ChunkWriter, StreamChunk, StreamInfo, StreamName, StreamPage, StreamRequest, StreamReset,
+    StreamState,
 };
 pub use suspicion::{PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver};
 pub use takeover::{TAKEOVERS_KEPT, Takeover};

@@ -92,13 +92,23 @@ pub struct StreamChunk {
     pub count: u64,
     /// The attempt that wrote them. `None`: the code of the orchestration did.
     pub writer: Option<ChunkWriter>,
-    /// Index of the first entry that former runs of the writer's activity have left, if the chunk is the first one of a
-    /// later run. Readers are to drop the entries of that activity from there on.
-    pub reset_to: Option<u64>,
+    /// Set if former runs of the writer's activity have written to the stream.
+    pub reset: Option<StreamReset>,
     /// Time of the append, ms since 1970.
     pub time_ms: i64,
     /// The entries, as [`StreamAppend::entries`] has them.
     pub entries: String,
+}
+
+/// The entries that a later run of an activity replaces. Each chunk of that run has it, because the chunks before may
+/// have been deleted when a reader comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamReset {
+    /// Index of the first entry of the former runs, also if it has been deleted. Readers are to drop the entries of the
+    /// activity from there on.
+    pub from: u64,
+    /// Index of the first entry of the later run.
+    pub at: u64,
 }
 
 /// The attempt that wrote a chunk.

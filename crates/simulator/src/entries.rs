@@ -9,6 +9,12 @@ use crate::program::Work;
 /// The stream that activities append to.
 pub(crate) const ACTIVITIES: &str = "activities";
 
+/// The stream that other activities append to. It keeps its last entries only.
+pub(crate) const SHORT: &str = "short";
+
+/// Entries that [`SHORT`] keeps.
+const KEPT: u64 = 2;
+
 /// The stream that a program writes an entry to.
 pub(crate) fn stream_of(tag: u32) -> String {
     format!("notes-{}", tag % 2)
@@ -37,6 +43,11 @@ pub(crate) fn parts_of(entry: &str) -> Option<(&str, u32)> {
 }
 
 impl Work {
+    /// True if the entries of its attempts go to [`SHORT`].
+    pub(crate) fn keeps_few(self) -> bool {
+        self.tag % 5 < 2
+    }
+
     /// The number of entries that an attempt appends in the middle of its time.
     pub(crate) fn first_entries(self) -> u32 {
         1 + self.tag % 2
@@ -61,9 +72,17 @@ pub(crate) struct Appends {
 
 impl Appends {
     /// Sends the entries up to a number. Returns them, and true if they are the first ones.
-    pub(crate) fn send(&mut self, run: &str, up_to: u32) -> (StreamAppend, bool) {
+    pub(crate) fn send(&mut self, work: Work, run: &str, up_to: u32) -> (StreamAppend, bool) {
         let begins = self.sent == 0;
-        let mut append = StreamAppend::new(ACTIVITIES, StreamKeep::default());
+        let mut append = if work.keeps_few() {
+            let keep = StreamKeep {
+                entries_max: Some(KEPT),
+                retain_ms: None,
+            };
+            StreamAppend::new(SHORT, keep)
+        } else {
+            StreamAppend::new(ACTIVITIES, StreamKeep::default())
+        };
         for counter in self.sent..up_to {
             append.push(Some(&format!("{run}: {counter}")));
         }

@@ -6,6 +6,7 @@
 mod attempts;
 mod limited;
 mod lines;
+mod streams;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -81,6 +82,7 @@ struct WitnessState {
     /// Inputs of the instances of batches.
     inputs: BTreeMap<InstanceKey, u32>,
     lines: Lines,
+    streams: streams::Appended,
     time: StoreTime,
     figures: Figures,
 }

@@ -122,6 +122,6 @@ fn make_room(tables: &mut Tables, instance: &NewInstance, by: Option<InstanceKey
     };
     tables.remove_instance(key);
     tables.history.remove_range(of_instance(key));
-    tables.stream_chunks.remove_range(streams::chunks_of_instance(key));
+    streams::remove_entries(tables, key);
     Some(terminated)
 }

@@ -64,7 +64,7 @@ CREATE INDEX instances_ended ON {schema}.instances (completed_at, key) INCLUDE (
 -- The instances whose former executions may be pruned.
 CREATE INDEX instances_continued ON {schema}.instances (key) WHERE execution > 1;
 
--- Instances that are deleted and whose history and chunks of streams are still to be swept.
+-- Instances that are deleted, with histories, and chunks and writers of streams, that are still to be swept.
 CREATE TABLE {schema}.deleted_instances (
   key bigint PRIMARY KEY                                -- was instances.key
 );
@@ -169,16 +169,26 @@ CREATE TABLE {schema}.stream_chunks (
   execution bigint,                                     -- the execution whose activity appended; NULL: the code of the orchestration did
   event_id bigint,                                      -- the event that scheduled the activity
   attempt bigint,                                       -- number of the attempt, from 1
-  reset_to bigint,                                      -- index of the first entry that former runs of the activity have left; set only for the first chunk of a later run
+  reset_from bigint,                                    -- index of the first entry of former runs of the activity; NULL: there were none
+  reset_at bigint,                                      -- index of the first entry of this run; NULL if reset_from is
   time bigint NOT NULL,
   expires_at bigint,                                    -- the time from which on the chunk may be deleted; NULL: never
   entries text NOT NULL,                                -- their texts, separated by line feeds
   PRIMARY KEY (instance_key, name, first_index)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX stream_chunks_expired ON {schema}.stream_chunks (expires_at) WHERE expires_at IS NOT NULL;
--- The entries of an activity, of which a later run looks for the first.
-CREATE INDEX stream_chunks_writer ON {schema}.stream_chunks (instance_key, execution, event_id, first_index)
-  WHERE event_id IS NOT NULL;
+
+-- The activities that write to streams. A row outlives the entries. It is deleted when an activity of a later execution
+-- writes, or swept with the instance.
+CREATE TABLE {schema}.stream_writers (
+  instance_key bigint NOT NULL,
+  execution bigint NOT NULL,
+  event_id bigint NOT NULL,                             -- the event that scheduled the activity
+  name text COLLATE "C" NOT NULL,                       -- as streams.name
+  first_index bigint NOT NULL,                          -- index of the activity's first entry
+  run_index bigint NOT NULL,                            -- index of the first entry of its last run
+  PRIMARY KEY (instance_key, execution, event_id, name)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 
 -- Lines that the code of instances logged. A turn deletes the first lines of its instance when these are too many.
 CREATE TABLE {schema}.logs (

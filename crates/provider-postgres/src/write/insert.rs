@@ -431,7 +431,8 @@ pub(super) async fn make_room(
         .query(
             concat!(
                 "WITH history AS (DELETE FROM {schema}.history WHERE instance_key = $1),
-                 chunks AS (DELETE FROM {schema}.stream_chunks WHERE instance_key = $1), ",
+                 chunks AS (DELETE FROM {schema}.stream_chunks WHERE instance_key = $1),
+                 writers AS (DELETE FROM {schema}.stream_writers WHERE instance_key = $1), ",
                 remove_records!("SELECT $1::bigint"),
                 " DELETE FROM {schema}.instances WHERE key = $1"
             ),

@@ -153,15 +153,25 @@ CREATE TABLE stream_chunks (
   execution INTEGER,                              -- the execution whose activity wrote them; NULL: the orchestration did
   event_id INTEGER,                               -- the event that scheduled the activity
   attempt INTEGER,                                -- of the activity, from 1
-  reset_to INTEGER,                               -- index of the first entry that former runs of the activity have left; NULL: none, or the run had begun before
+  reset_from INTEGER,                             -- index of the first entry of former runs of the activity; NULL: there were none
+  reset_at INTEGER,                               -- index of the first entry of this run; NULL if reset_from is
   time INTEGER NOT NULL,                          -- ms since 1970
   expires_at INTEGER,                             -- when the row may be deleted, ms since 1970; NULL: never
   entries TEXT NOT NULL,                          -- separated by line feeds
   PRIMARY KEY (instance_key, name, first_index)
 ) STRICT;
 CREATE INDEX stream_chunks_expiring ON stream_chunks (expires_at) WHERE expires_at IS NOT NULL;
--- The entries of an activity, of which a later run looks for the first.
-CREATE INDEX stream_chunks_writer ON stream_chunks (instance_key, execution, event_id, first_index) WHERE event_id IS NOT NULL;
+
+-- The activities that write to streams. A row outlives the entries, and goes when a later execution writes.
+CREATE TABLE stream_writers (
+  instance_key INTEGER NOT NULL,
+  execution INTEGER NOT NULL,
+  event_id INTEGER NOT NULL,                      -- the event that scheduled the activity
+  name TEXT NOT NULL,                             -- name of the stream
+  first_index INTEGER NOT NULL,                   -- of the activity's first entry
+  run_index INTEGER NOT NULL,                     -- of the first entry of its last run
+  PRIMARY KEY (instance_key, execution, event_id, name)
+) STRICT, WITHOUT ROWID;
 
 -- Lines that the code of instances logged. A turn deletes the first lines of its instance when these are too many.
 CREATE TABLE logs (

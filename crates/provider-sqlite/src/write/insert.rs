@@ -145,6 +145,7 @@ fn make_room(
     // The instance has no messages: they were deleted with the write that ended it (P6).
     session.execute("DELETE FROM history WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM stream_chunks WHERE instance_key = ?1", params![key.0])?;
+    session.execute("DELETE FROM stream_writers WHERE instance_key = ?1", params![key.0])?;
     deletion::remove_records(session, key)?;
     session.execute("DELETE FROM instances WHERE key = ?1", params![key.0])?;
     Ok(Some(terminated))

@@ -7,7 +7,7 @@ use perdure_provider::{PageLimit, Provider, StreamChunk, StreamInfo, StreamName,
 
 use super::{Checker, Record};
 use crate::code::work_of;
-use crate::entries::{ACTIVITIES, is_run_of, parts_of};
+use crate::entries::{ACTIVITIES, SHORT, is_run_of, parts_of};
 use crate::program::Work;
 
 /// The chunks that a page has at most. Few, so that there are several pages.
@@ -87,18 +87,19 @@ impl Checker<'_> {
         }
     }
 
-    /// S32: the indexes of a stream have no gap, and the entries of an activity that a reader is left with are those of
-    /// one run, each once and in order.
+    /// S32: the indexes of a stream have no gap, each chunk names the entries that the run of its activity replaces, and
+    /// the entries of an activity that a reader is left with are those of one run, each once and in order.
     pub(super) fn streams(&self, record: &Record) {
         for stream in &record.streams {
             self.indexes(record, stream);
+            self.resets(record, stream);
         }
         let stream = record.streams.iter().find(|stream| stream.info.name == ACTIVITIES);
         let mut left = stream.map_or_else(BTreeMap::new, |stream| self.entries_left(record, &stream.chunks));
         for ((activity, work), is_completed) in activities(record) {
             let entries = left.remove(&activity).unwrap_or_default();
             let is_complete = entries.len() == work.entries() as usize;
-            if work.writes_entries && is_completed && !is_complete {
+            if work.writes_entries && !work.keeps_few() && is_completed && !is_complete {
                 self.wrong(format!("S32: {} is over and left {entries:?}", name(record, activity)));
             }
         }
@@ -110,10 +111,25 @@ impl Checker<'_> {
         }
     }
 
-    /// Compares the indexes of the chunks with their entries.
+    /// Compares what the runs of activities replace with what the witness saw them append.
+    fn resets(&self, record: &Record, StoredStream { info, chunks }: &StoredStream) {
+        let (id, key) = (&record.status.id, record.status.key);
+        for chunk in chunks {
+            let expected = self.witness.replaced(key, &info.name, chunk.first);
+            if expected.is_some_and(|expected| expected != chunk.reset) {
+                self.wrong(format!(
+                    "S32: {id} {} has {chunk:?}, which replaces {expected:?}",
+                    info.name
+                ));
+            }
+        }
+    }
+
+    /// Compares the indexes of the chunks with their entries. The first ones of a short stream may be gone.
     fn indexes(&self, record: &Record, StoredStream { info, chunks }: &StoredStream) {
         let id = &record.status.id;
-        let mut next = 0;
+        let mut next = if info.name == SHORT { info.first } else { 0 };
+        let first = next;
         for chunk in chunks {
             let entries = chunk.entries.split(StreamAppend::SEPARATOR).count() as u64;
             if chunk.first != next || chunk.count != entries {
@@ -121,7 +137,7 @@ impl Checker<'_> {
             }
             next = chunk.first + chunk.count;
         }
-        if info.first != 0 || info.next != next || info.is_closed {
+        if info.first != first || info.next != next || info.is_closed {
             self.wrong(format!("S32: {id} has {info:?}, whose next index is {next}"));
         }
     }
@@ -136,8 +152,8 @@ impl Checker<'_> {
                 continue;
             };
             let of_activity = left.entry((writer.execution, writer.scheduled)).or_default();
-            if let Some(from) = chunk.reset_to {
-                of_activity.retain(|(index, _)| *index < from);
+            if let Some(reset) = chunk.reset.filter(|reset| reset.at == chunk.first) {
+                of_activity.retain(|(index, _)| *index < reset.from);
             }
             of_activity.extend((chunk.first..).zip(chunk.entries.split(StreamAppend::SEPARATOR)));
             let is_own = |entry: &str| parts_of(entry).is_some_and(|(run, _)| is_run_of(run, writer));

@@ -67,8 +67,10 @@ impl Witness {
             }
             (write, outcome) => {
                 log.say(who, format_args!("{} {}", short(write), short_of(outcome)));
-                if let (Write::TaskDone(done), Outcome::TaskDone { .. }) = (write, outcome) {
-                    known.frees_slot(&done.task);
+                match (write, outcome) {
+                    (Write::TaskDone(done), Outcome::TaskDone { .. }) => known.frees_slot(&done.task),
+                    (Write::Append(append), Outcome::Appended { next }) => known.streams.add(append, *next),
+                    _ => {}
                 }
             }
         }

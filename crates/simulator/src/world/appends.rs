@@ -46,7 +46,7 @@ impl World<'_> {
         };
         let work = work_of(job.input.as_deref().unwrap_or_default());
         let up_to = if all { work.entries() } else { work.first_entries() };
-        let (append, begins) = appends.send(&run_of(job, &process.name, token), up_to);
+        let (append, begins) = appends.send(work, &run_of(job, &process.name, token), up_to);
         let reply = Box::new(move |answer| signals.send(Signal::Appended(pid, token, answer)));
         process.runtime.append(token, append, begins, reply);
     }
