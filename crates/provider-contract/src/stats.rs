@@ -205,12 +205,15 @@ pub async fn name_overdue_attempts(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     store.offered(&worker, 4).await;
+    assert_eq!(overdue(store).await, OverdueWork::default());
+    store.clock.advance(OVERDUE_MS + 1);
     let found = overdue(store).await.attempts;
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].attempts, &*found[0].id), (3, "a"));
+    assert_eq!(i64::try_from(found[0].oldest_ms), Ok(OVERDUE_MS + 1));
 
     let longer = OverdueRequest {
-        for_ms: i64::try_from(found[0].oldest_ms).expect("a short time"),
+        for_ms: OVERDUE_MS + 1,
         ..LONG
     };
     assert_eq!(store.provider.overdue(longer).await, Ok(OverdueWork::default()));

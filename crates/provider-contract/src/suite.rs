@@ -522,6 +522,7 @@ macro_rules! behaviour {
                 are_not_taken_for_another_queue_or_activity,
                 of_every_queue_are_taken_by_a_worker_that_serves_any,
                 come_by_priority_and_time,
+                wait_from_their_offer_on,
                 the_end_of_one_is_told_to_its_instance,
                 the_end_of_one_wakes_its_instance,
                 fence_off_ends_of_other_workers_and_attempts,

@@ -241,8 +241,8 @@ pub async fn come_by_priority_and_time(store: &Store) {
         ..offer(id, "")
     };
     let offers = vec![
-        ranked(2, 0, START_MS - 1),
-        ranked(3, 0, START_MS - 2),
+        ranked(2, 0, START_MS + 2),
+        ranked(3, 0, START_MS + 1),
         ranked(4, 5, START_MS),
         ranked(5, 9, START_MS + 10),
         ranked(6, -1, 0),
@@ -259,13 +259,37 @@ pub async fn come_by_priority_and_time(store: &Store) {
             offers,
         ))
         .await;
+    store.clock.advance(5);
     let first = store.tasks(&worker, 2).await;
     assert_eq!(numbers(&first), [4, 3]);
-    assert!(first.next_due_ms.is_some_and(|at| at <= START_MS));
+    assert!(first.next_due_ms.is_some_and(|at| at <= START_MS + 5));
     let rest = store.tasks(&worker, 10).await;
     assert_eq!((numbers(&rest), rest.next_due_ms), (vec![2, 6], Some(START_MS + 10)));
-    store.clock.advance(10);
+    store.clock.advance(5);
     assert_eq!(numbers(&store.tasks(&worker, 10).await), [5]);
+}
+
+/// A task that is due at once waits from its offer on, so that of an older instance does not overtake it.
+pub async fn wait_from_their_offer_on(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let (older, newer) = (store.owned("a", &worker).await, store.owned("b", &worker).await);
+    for owned in [&newer, &older] {
+        let offers = TurnCommit {
+            events: vec![scheduled(2, "step")],
+            ..turn(owned, &worker)
+        };
+        let at_once = TaskOffer {
+            due_at_ms: 0,
+            ..offer(2, "step")
+        };
+        store.did(offering(offers, vec![at_once])).await;
+        store.clock.advance(5);
+    }
+    for owned in [newer, older] {
+        let acquired = store.tasks(&worker, 1).await;
+        assert_eq!(acquired.tasks[0].task.key, owned.key);
+    }
 }
 
 /// The instance is told once, in the commit that removes the task.

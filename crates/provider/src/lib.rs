@@ -30,7 +30,8 @@
 //!   brings the request, because none of the instance's code can run.
 //! - **P12** A task exists from the turn that offers it until the turn that withdraws it, the end of its attempt, or
 //!   the termination of its instance. At most one worker runs it. When that worker is released or taken over, the task
-//!   goes back to its queue. The end of an attempt is told to the execution once.
+//!   goes back to its queue. The end of an attempt is told to the execution once. Of those of one priority, the task
+//!   that has waited the longest is taken first.
 //! - **P13** Only ended instances are deleted. A deleted instance is gone for every reader with the commit that deletes
 //!   it. Its children stay, and name a parent that no longer exists. The events of its executions are swept away
 //!   afterwards, in steps of a limited size; a crash in between loses no record of the events that are left to sweep.

@@ -22,7 +22,8 @@ pub struct TaskOffer {
     pub session: Option<String>,
     /// An attempt of a higher priority is taken first.
     pub priority: i32,
-    /// Earliest time at which the attempt may be taken, ms since 1970.
+    /// Earliest time at which the attempt may be taken, ms since 1970. It waits from then on, or from the offer if that is
+    /// later.
     pub due_at_ms: i64,
     /// Time at which all attempts together are to be over, ms since 1970.
     pub deadline_ms: Option<i64>,
@@ -31,10 +32,16 @@ pub struct TaskOffer {
 }
 
 impl TaskOffer {
+    /// Returns the time from which the attempt waits for a worker if it is offered now, ms since 1970.
+    #[must_use]
+    pub fn waits_from_ms(&self, now_ms: i64) -> i64 {
+        self.due_at_ms.max(now_ms)
+    }
+
     /// Returns the time at which the attempt is late if it is offered now, ms since 1970 (P28).
     #[must_use]
     pub fn start_by_ms(&self, now_ms: i64) -> Option<i64> {
-        start_by_ms(self.due_at_ms.max(now_ms), self.start_within_ms, self.deadline_ms)
+        start_by_ms(self.waits_from_ms(now_ms), self.start_within_ms, self.deadline_ms)
     }
 }
 

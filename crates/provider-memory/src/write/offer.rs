@@ -26,12 +26,13 @@ pub(super) fn offer(
     if tables.tasks.contains(&place(&task)) {
         return Err(internal(format_args!("{task:?} is offered while another attempt is")));
     }
-    // A wait for the worker of the session counts from now on.
-    let (route, due_at_ms) = match offer.session {
-        None => (ROUTE_ANY, offer.due_at_ms),
-        Some(_) => (ROUTE_OPEN, offer.due_at_ms.max(tables.now_ms)),
-    };
+    let due_at_ms = offer.waits_from_ms(tables.now_ms);
     let place_key = enter_queue(tables, task, offer, due_at_ms);
+    let route = match offer.session {
+        _ if place_key.is_some() => ROUTE_LINE,
+        None => ROUTE_ANY,
+        Some(_) => ROUTE_OPEN,
+    };
     let row = TaskRow {
         task,
         queue: offer.queue.clone(),
@@ -43,7 +44,7 @@ pub(super) fn offer(
         start_by_ms: offer.start_by_ms(tables.now_ms),
         worker: None,
         session: offer.session.clone(),
-        route: place_key.map_or(route, |_| ROUTE_LINE).to_owned(),
+        route: route.to_owned(),
         place_key,
     };
     tables.tasks.insert(place(&task), row);

@@ -15,10 +15,10 @@ use crate::statement::{columns, named, query};
 use crate::tasks::start_by;
 use crate::text::encode;
 
-/// The due time of an offer. A wait for the worker of a session counts from now on.
+/// The time from which an attempt waits for a worker.
 macro_rules! due {
     () => {
-        "CASE WHEN session IS NULL THEN due_at ELSE greatest(due_at, coalesce($now, {now})) END"
+        "greatest(due_at, coalesce($now, {now}))"
     };
 }
 

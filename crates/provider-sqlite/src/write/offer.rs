@@ -18,13 +18,13 @@ pub(super) fn offer(
     execution: ExecutionId,
     offer: &TaskOffer,
 ) -> Result<(), Failure> {
-    // A wait for the worker of the session counts from now on.
-    let (route, due_at_ms) = match offer.session {
-        None => (ROUTE_ANY, offer.due_at_ms),
-        Some(_) => (ROUTE_OPEN, offer.due_at_ms.max(session.now_ms())),
-    };
+    let due_at_ms = offer.waits_from_ms(session.now_ms());
     let place = enter(session, offer, due_at_ms)?;
-    let route = if place.is_some() { ROUTE_LINE } else { route };
+    let route = match offer.session {
+        _ if place.is_some() => ROUTE_LINE,
+        None => ROUTE_ANY,
+        Some(_) => ROUTE_OPEN,
+    };
     named!(session.execute, "INSERT INTO tasks ({columns}) VALUES ({values})", {
         instance_key: key.0,
         execution: integer(execution.0),
