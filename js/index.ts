@@ -32,6 +32,7 @@ export type {
   OpenActivity,
   OpenChild,
   OpenTimer,
+  QueuePlace,
   WorkerName,
 } from './client/instance-description.ts';
 export type { CustomStatus, EndedState, InstanceState, InstanceStatus } from './client/instance-status.ts';

@@ -6,9 +6,10 @@ import {
   type OpenActivity,
   type OpenChild,
   type OpenTimer,
+  type QueuePlace,
   type WorkerName,
 } from '../client/instance-description.ts';
-import { agoText, printable, sinceText, valueLine } from './text.ts';
+import { agoText, printable, sinceText, timeText, valueLine } from './text.ts';
 
 /** The longest text of the details of a heartbeat, and of an error. */
 const TEXT_MAX = 120;
@@ -41,8 +42,22 @@ export function workerText({ id, name }: WorkerName): string {
   return printable(name ?? id);
 }
 
+/** Returns a queue, a key, and the place there: `emails, key ada: in line since …`. */
+export function placeText(queue: string, { key, state, since, paused }: QueuePlace): string {
+  const places = {
+    delayed: `comes into line at ${timeText(since)}`,
+    waiting: `in line since ${timeText(since)} (${agoText(since)})`,
+    held: `waits for a slot or a token of its key since ${timeText(since)} (${agoText(since)})`,
+    suspended: 'suspended before it had a slot',
+    running: 'has a slot',
+  };
+  const pause = paused === undefined || state === 'running' ? '' : `; the queue is paused (${agoText(paused.since)})`;
+  return `${printable(queue)}${key === undefined ? '' : `, key ${printable(key)}`}: ${places[state]}${pause}`;
+}
+
 function activityLines(activity: OpenActivity): string[] {
-  const { name, state, scheduledAt, attempt, retryAt, queue, session, worker, heartbeat, lastError } = activity;
+  const { name, state, scheduledAt, attempt, retryAt, queue, place, session, worker } = activity;
+  const { heartbeat, lastError } = activity;
   const tries = attempt === 1 ? '' : `, attempt ${attempt}`;
   const where = [
     queue === undefined ? '' : ` in queue '${printable(queue)}'`,
@@ -53,6 +68,7 @@ function activityLines(activity: OpenActivity): string[] {
   const when = state === 'retrying' ? `due ${agoText(since)}` : sinceText(since);
   return [
     `activity '${printable(name)}'${tries}, ${state}${where}, ${when}`,
+    ...(queue === undefined || place === undefined ? [] : [`  queue ${placeText(queue, place)}`]),
     ...(lastError === undefined ? [] : [`  last error: ${printable(lastError.message).slice(0, TEXT_MAX)}`]),
     ...(heartbeat === undefined
       ? []

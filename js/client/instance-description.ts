@@ -39,6 +39,8 @@ export interface OpenActivity {
   readonly heartbeat?: { readonly details: unknown; readonly at: Date };
   /** The queue, if the attempt is offered to other workers. */
   readonly queue?: string;
+  /** Its place in the queue, if the queue is set. */
+  readonly place?: QueuePlace;
   /** The session of the activity, while the attempt is offered or runs. */
   readonly session?: string;
   /** The worker that has the attempt. */
@@ -84,22 +86,26 @@ export interface FiberWait {
   readonly waitsFor: readonly string[];
 }
 
-/** The place of an instance in its queue. */
-export interface InstanceQueue {
-  /** Name of the queue. */
-  readonly name: string;
+/** The place of an instance, or of an attempt of an activity, in its queue. */
+export interface QueuePlace {
   /** Its key in the queue. */
   readonly key?: string;
   /**
-   * `'delayed'`: its start time has not come. `'waiting'`: it is in line for a slot. `'held'`: its turn had come while
-   * its key had no slot or token. `'suspended'`: it was suspended before it had a slot. `'running'`: it has a slot,
-   * which it keeps until it ends.
+   * `'delayed'`: its start time, or the time of a further attempt, has not come. `'waiting'`: it is in line for a slot.
+   * `'held'`: its turn had come while its key had no slot or token. `'suspended'`: the instance was suspended before it
+   * had a slot. `'running'`: it has a slot, which it keeps until it ends.
    */
   readonly state: 'delayed' | 'waiting' | 'held' | 'suspended' | 'running';
   /** Time at which it came into line, or will. */
   readonly since: Date;
   /** Absent: the queue is not paused. */
   readonly paused?: QueueInfo['paused'];
+}
+
+/** The queue of an instance, with its place there. */
+export interface InstanceQueue extends QueuePlace {
+  /** Name of the queue. */
+  readonly name: string;
 }
 
 /** The waits of an instance, as its last stored turn left them. None, if the instance has ended or is Pending. */
@@ -130,6 +136,14 @@ interface WorkerData {
   readonly name: string | null;
 }
 
+interface PlaceData {
+  readonly name: string;
+  readonly key: string;
+  readonly state: QueuePlace['state'];
+  readonly sinceMs: number;
+  readonly pausedMs: number | null;
+}
+
 /** The open work of an instance, as the addon returns it. */
 interface OpenWorkData {
   readonly status: StatusData;
@@ -137,13 +151,7 @@ interface OpenWorkData {
   readonly nextEventId: number;
   readonly unread: number;
   readonly worker: WorkerData | null;
-  readonly queue: {
-    readonly name: string;
-    readonly key: string;
-    readonly state: InstanceQueue['state'];
-    readonly sinceMs: number;
-    readonly pausedMs: number | null;
-  } | null;
+  readonly queue: PlaceData | null;
   readonly dueMs: number | null;
   readonly heartbeats: readonly (readonly [scheduled: number, details: string | null, timeMs: number])[];
   readonly tasks: readonly {
@@ -152,6 +160,7 @@ interface OpenWorkData {
     readonly queue: string;
     readonly session: string | null;
     readonly worker: WorkerData | null;
+    readonly place: PlaceData | null;
   }[];
 }
 
@@ -235,7 +244,9 @@ class Description {
     return {
       status: this.status,
       ...workerOf(data.worker),
-      ...queueOf(data, hasEnded(this.status.status)),
+      ...(data.queue === null || hasEnded(this.status.status)
+        ? {}
+        : { queue: { name: data.queue.name, ...placeOf(data.queue) } }),
       ...(data.dueMs === null ? {} : { dueAt: new Date(data.dueMs) }),
       unread: data.unread,
       activities,
@@ -270,6 +281,7 @@ class Description {
       ...(retryAtMs === undefined ? {} : { retryAt: new Date(retryAtMs) }),
       ...this.heartbeat(eventId),
       ...(task === undefined ? {} : { queue: task.queue }),
+      ...(task === undefined || task.place === null ? {} : { place: placeOf(task.place) }),
       ...(typeof task?.session === 'string' ? { session: task.session } : {}),
       ...workerOf(worker),
       fiber,
@@ -345,17 +357,12 @@ function workerOf(worker: WorkerData | null): { worker?: WorkerName } {
   return { worker: { id: worker.id, ...(worker.name === null ? {} : { name: worker.name }) } };
 }
 
-function queueOf({ queue }: OpenWorkData, hasEnded: boolean): { queue?: InstanceQueue } {
-  if (queue === null || hasEnded) return {};
-  const { name, key, state, sinceMs, pausedMs } = queue;
+function placeOf({ key, state, sinceMs, pausedMs }: PlaceData): QueuePlace {
   return {
-    queue: {
-      name,
-      ...(key === '' ? {} : { key }),
-      state,
-      since: new Date(sinceMs),
-      ...(pausedMs === null ? {} : { paused: { since: new Date(pausedMs) } }),
-    },
+    ...(key === '' ? {} : { key }),
+    state,
+    since: new Date(sinceMs),
+    ...(pausedMs === null ? {} : { paused: { since: new Date(pausedMs) } }),
   };
 }
 

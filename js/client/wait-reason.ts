@@ -4,7 +4,7 @@ import { describeMessage } from '../driver/waits.ts';
 import { NondeterminismError } from '../errors/errors.ts';
 import { printable } from '../util/printable.ts';
 import type { WorkerInfo } from './description.ts';
-import type { InstanceDescription, OpenActivity } from './instance-description.ts';
+import type { InstanceDescription, OpenActivity, QueuePlace } from './instance-description.ts';
 import type { InstanceStatus } from './instance-status.ts';
 import { ServedWork } from './served-work.ts';
 
@@ -62,10 +62,14 @@ export function beginReason({ queue, dueAt }: InstanceDescription, nowMs = Date.
   const startsAt = queue === undefined ? dueAt : queue.state === 'delayed' ? queue.since : undefined;
   if (startsAt !== undefined && startsAt.getTime() > nowMs) return `it starts at ${startsAt.toISOString()}`;
   if (queue === undefined) return 'it waits for a worker with room';
-  const { name, key, state, since, paused } = queue;
-  if (paused !== undefined) return cut(`its queue '${name}' is paused since ${paused.since.toISOString()}`);
+  return cut(lineReason(queue.name, queue));
+}
+
+/** Returns the reason for which an entry of a queue has no slot. */
+function lineReason(queue: string, { key, state, since, paused }: QueuePlace): string {
+  if (paused !== undefined) return `its queue '${queue}' is paused since ${paused.since.toISOString()}`;
   const what = state === 'held' ? `a slot or a token of its key '${key}' in` : 'a slot of';
-  return cut(`it waits for ${what} queue '${name}' since ${since.toISOString()}`);
+  return `it waits for ${what} queue '${queue}' since ${since.toISOString()}`;
 }
 
 /** Returns `waits for event 'approve'`, or `undefined` if nothing is named. */
@@ -81,10 +85,15 @@ function waitsText({ activities, children, messages, timers }: InstanceDescripti
   return cut(`waits for ${things.slice(0, THINGS_MAX).join(', ')}${more}`);
 }
 
-function activityText({ name, state, attempt, lastError, retryAt, queue, worker }: OpenActivity): string {
+function activityText({ name, state, attempt, lastError, retryAt, queue, place, worker }: OpenActivity): string {
   const facts: string[] = [];
-  if (state === 'queued')
-    facts.push(queue === undefined ? 'no worker has it' : `no worker takes it from queue '${queue}'`);
+  if (state === 'queued' && queue === undefined) facts.push('no worker has it');
+  else if (state === 'queued' && queue !== undefined)
+    facts.push(
+      place === undefined || place.state === 'running'
+        ? `no worker takes it from queue '${queue}'`
+        : lineReason(queue, place),
+    );
   else if (queue !== undefined && worker?.name !== undefined) facts.push(`on worker '${worker.name}'`);
   if (attempt > 1) facts.push(`attempt ${attempt}${state === 'retrying' ? ` at ${retryAt?.toISOString()}` : ''}`);
   if (lastError !== undefined) facts.push(`last error: ${lastError.message}`);

@@ -6,8 +6,8 @@ import type { HistoryEventKind } from '../client/history.ts';
 import type {
   AwaitedMessage,
   FiberWait,
-  InstanceQueue,
   OpenActivity,
+  QueuePlace,
   WorkerName,
 } from '../client/instance-description.ts';
 import type { InstanceState } from '../client/instance-status.ts';
@@ -199,7 +199,7 @@ export interface WaitsAnswer {
   /** Number of the current or last execution, whose events the numbers below are. */
   readonly executionId: number;
   /** Its place in its queue, until it has a slot. */
-  readonly queue?: Omit<InstanceQueue, 'since' | 'paused'> & { readonly sinceMs: number; readonly pausedMs?: number };
+  readonly queue?: PlaceRow & { readonly name: string };
   /** Its start time, if that has to come and it is in no queue. */
   readonly startsAtMs?: number;
   readonly activities: readonly ActivityWait[];
@@ -370,8 +370,16 @@ export interface TakeoversAnswer {
   readonly items: readonly (DrawnTakeover & { readonly executionId: number })[];
 }
 
+/** A place in a queue. */
+export interface PlaceRow extends Omit<QueuePlace, 'since' | 'paused'> {
+  readonly sinceMs: number;
+  readonly pausedMs?: number;
+}
+
 /** An activity that has not settled. */
 export interface ActivityWait extends Pick<OpenActivity, 'eventId' | 'name' | 'state' | 'attempt' | 'queue' | 'fiber'> {
+  /** Its place in its queue, until it has a slot. */
+  readonly place?: PlaceRow;
   readonly worker?: WorkerName;
   readonly scheduledAtMs: number;
   readonly lastError?: ValueText;

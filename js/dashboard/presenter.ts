@@ -2,7 +2,7 @@
 
 import { Client } from '../client/client.ts';
 import type { HistoryEvent, HistoryEventKind } from '../client/history.ts';
-import type { InstanceDescription, OpenActivity } from '../client/instance-description.ts';
+import type { InstanceDescription, OpenActivity, QueuePlace } from '../client/instance-description.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
 import type { LogLine } from '../client/logs.ts';
 import type { StateValue } from '../client/state.ts';
@@ -17,6 +17,7 @@ import type {
   InstanceAnswer,
   InstanceRow,
   LogRow,
+  PlaceRow,
   ReportAnswer,
   StateAnswer,
   StreamsAnswer,
@@ -211,7 +212,7 @@ export class Presenter {
   }
 
   #activity(
-    { scheduledAt, retryAt, lastError: error, heartbeat, ...activity }: OpenActivity,
+    { scheduledAt, retryAt, lastError: error, heartbeat, place: queued, ...activity }: OpenActivity,
     { id, name: orchestration }: InstanceStatus,
   ): ActivityWait {
     const { eventId, name } = activity;
@@ -220,6 +221,7 @@ export class Presenter {
     const details = this.value(heartbeat?.details, { ...place, kind: 'heartbeat' }, SHOWN_MAX.wait);
     return {
       ...activity,
+      ...(queued === undefined || queued.state === 'running' ? {} : { place: placeOf(queued) }),
       scheduledAtMs: scheduledAt.getTime(),
       ...(retryAt === undefined ? {} : { retryAtMs: retryAt.getTime() }),
       ...(lastError === undefined ? {} : { lastError }),
@@ -322,9 +324,17 @@ function beginOf(
   { queue, dueAt }: Pick<InstanceDescription, 'queue' | 'dueAt'>,
 ): Pick<WaitsAnswer, 'queue' | 'startsAtMs'> {
   if (queue !== undefined && queue.state !== 'running') {
-    const { since, paused, ...place } = queue;
-    const pausedMs = paused?.since.getTime();
-    return { queue: { ...place, sinceMs: since.getTime(), ...(pausedMs === undefined ? {} : { pausedMs }) } };
+    return { queue: { name: queue.name, ...placeOf(queue) } };
   }
   return status === 'Pending' && dueAt !== undefined ? { startsAtMs: dueAt.getTime() } : {};
+}
+
+function placeOf({ key, state, since, paused }: QueuePlace): PlaceRow {
+  const pausedMs = paused?.since.getTime();
+  return {
+    ...(key === undefined ? {} : { key }),
+    state,
+    sinceMs: since.getTime(),
+    ...(pausedMs === undefined ? {} : { pausedMs }),
+  };
 }

@@ -1,10 +1,19 @@
 // Queues of instances: limits, order and slots, on each store. Each orchestration notes when it begins and ends, so the
 // notes of two entries overlap only if both had a slot at the same time.
 
-import { defineActivity, defineOrchestration, type QueueInfo, type QueueLimits, type Runtime } from 'perdure';
+import {
+  defineActivity,
+  defineOrchestration,
+  type InstanceHandle,
+  type OpenActivity,
+  type QueueInfo,
+  type QueueLimits,
+  type Runtime,
+  type TimeoutError,
+} from 'perdure';
 import { describe, expect, it } from 'vitest';
 
-import { eventually } from '../../support/async.ts';
+import { eventually, rejection } from '../../support/async.ts';
 import { mostAtOnce, type WorkNote } from '../../support/notes.ts';
 import { STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
@@ -222,8 +231,22 @@ describe.each(STORES)('on $name', (kind) => {
     await store.start((runtime) => runtime.register(call, caller), { queues: 'any' });
     const running = await store.client.start(caller, null);
     await eventually(WITHIN_MS, 'one is called', () => calls === 1);
+    const waiting = await store.client.start(caller, null);
+    await eventually(WITHIN_MS, 'the other is in line', async () => (await info(name)).waiting === 1);
+    const placeOf = async ({ id }: InstanceHandle): Promise<OpenActivity | undefined> =>
+      (await store.client.describe(id))?.activities[0];
+    const since = expect.any(Date);
+    expect(await placeOf(running)).toMatchObject({ state: 'running', place: { state: 'running', since } });
+    expect(await placeOf(waiting)).toMatchObject({ state: 'queued', place: { state: 'waiting', since } });
+    const reasonOf = async ({ id }: InstanceHandle): Promise<string | undefined> =>
+      (await rejection<TimeoutError>(store.client.waitForOrchestration(id, 1))).reason;
+    expect(await reasonOf(waiting)).toMatch(
+      `waits for activity 'call' (it waits for a slot of queue '${name}' since 2`,
+    );
     await store.client.queues.pause(name);
-    const [waiting, late] = [await store.client.start(caller, null), await store.client.start(caller, 100)];
+    expect(await placeOf(waiting)).toMatchObject({ place: { state: 'waiting', paused: { since } } });
+    expect(await reasonOf(waiting)).toMatch(`waits for activity 'call' (its queue '${name}' is paused since 2`);
+    const late = await store.client.start(caller, 100);
     gates[0]?.();
     await running.result({ timeout: SOON });
     await expect(late.result({ timeout: SOON })).rejects.toThrow('longer than its scheduleToStartTimeout');

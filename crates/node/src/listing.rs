@@ -289,15 +289,6 @@ pub(crate) fn open_work_text(found: Option<(OpenWork, Vec<Worker>)>) -> String {
         Some(json!({ "id": id.to_string(), "name": name }))
     };
     let heartbeat = |last: &LastHeartbeat| json!([last.scheduled.0, last.details, last.time_ms]);
-    let task = |task: &OpenTask| {
-        json!({
-            "scheduled": task.scheduled.0,
-            "attempt": task.attempt,
-            "queue": task.queue,
-            "session": task.session,
-            "worker": worker(task.worker.as_ref()),
-        })
-    };
     let queue = |queued: &QueuedPlace| {
         let state = match queued.place {
             QueuePlace::Waits => "waiting",
@@ -312,6 +303,16 @@ pub(crate) fn open_work_text(found: Option<(OpenWork, Vec<Worker>)>) -> String {
             "state": state,
             "sinceMs": queued.queued_at_ms,
             "pausedMs": queued.paused_at_ms,
+        })
+    };
+    let task = |task: &OpenTask| {
+        json!({
+            "scheduled": task.scheduled.0,
+            "attempt": task.attempt,
+            "queue": task.queue,
+            "session": task.session,
+            "worker": worker(task.worker.as_ref()),
+            "place": task.queued.as_ref().map(queue),
         })
     };
     json!({

@@ -3,8 +3,8 @@
 use perdure_engine::{ActivityOptions, AttemptResult, CommandEvent, EventId, EventRecord};
 use perdure_provider::{
     AcquiredInstance, AcquiredTasks, CrossInstanceEffects, NewInstance, Outcome, PageLimit, QueueDeletion, QueueEntry,
-    QueueInfo, QueueSettings, Queues, ReleaseTask, SessionLimits, Task, TaskDone, TaskOffer, TaskRequest, TurnCommit,
-    WorkerId, Write,
+    QueueInfo, QueuePlace, QueueSettings, QueuedPlace, Queues, ReleaseTask, SessionLimits, Task, TaskDone, TaskOffer,
+    TaskRequest, TurnCommit, WorkerId, Write,
 };
 
 use crate::queues::{per_second, slots};
@@ -526,4 +526,52 @@ pub async fn wait_while_their_queue_is_paused(store: &Store) {
     assert_eq!(store.provider.pause_queue(QUEUE.into(), false).await, Ok(true));
     store.takes(&worker, &[3, 4]).await;
     store.finds_no_fault().await;
+}
+
+/// The open work of an instance tells of the places of its attempts.
+pub async fn are_told_with_their_places(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let limits = QueueSettings {
+        key_concurrency: Some(1),
+        ..slots(2)
+    };
+    store.limit(limits).await;
+    let later = TaskOffer {
+        due_at_ms: START_MS + 1_000,
+        ..of_key(6, "")
+    };
+    // An attempt that is due at once is in line from its offer on.
+    let at_once = TaskOffer {
+        due_at_ms: 0,
+        ..of_key(5, "")
+    };
+    let offers = vec![of_key(2, "k"), of_key(3, "k"), of_key(4, ""), at_once, later];
+    store.schedules("a", &worker, offers).await;
+    store.takes(&worker, &[2, 4]).await;
+    store.clock.advance(5);
+    assert_eq!(store.provider.pause_queue(QUEUE.into(), true).await, Ok(true));
+    let work = store.provider.open_work("a".into()).await.expect("the store answers");
+    let tasks = work.expect("it is there").tasks;
+    let places = tasks.into_iter().map(|task| (task.scheduled.0, task.queued));
+    let place = |scheduled, key: &str, place, queued_at_ms| {
+        let queued = QueuedPlace {
+            queue: QUEUE.into(),
+            key: key.into(),
+            place,
+            queued_at_ms,
+            paused_at_ms: Some(START_MS + 5),
+        };
+        (scheduled, Some(queued))
+    };
+    assert_eq!(
+        places.collect::<Vec<_>>(),
+        [
+            place(2, "k", QueuePlace::Slot, START_MS),
+            place(3, "k", QueuePlace::Held, START_MS),
+            place(4, "", QueuePlace::Slot, START_MS),
+            place(5, "", QueuePlace::Waits, START_MS),
+            place(6, "", QueuePlace::Delayed, START_MS + 1_000),
+        ]
+    );
 }

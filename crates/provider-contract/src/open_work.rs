@@ -199,6 +199,7 @@ pub async fn has_heartbeats_and_offered_attempts(store: &Store) {
         queue: "gpu".into(),
         session: None,
         worker,
+        queued: None,
     };
     assert_eq!(work.tasks, [task(3, Some(helper)), task(4, None)]);
     assert_eq!(work.owner, Some(worker));

@@ -238,6 +238,7 @@ macro_rules! behaviour {
                 share_the_limits_with_instances,
                 are_limited_when_they_are_tried_again,
                 wait_while_their_queue_is_paused,
+                are_told_with_their_places,
             }
             admission {
                 count_the_instances_that_a_worker_owns,

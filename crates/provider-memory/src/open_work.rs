@@ -1,6 +1,6 @@
 //! The open work of one instance.
 
-use perdure_provider::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork, QueuedPlace};
+use perdure_provider::{EntryKey, LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork, QueuedPlace};
 
 use crate::status;
 use crate::tables::{Tables, of_execution};
@@ -18,13 +18,7 @@ pub(crate) fn of(tables: &Tables, id: &str) -> Option<OpenWork> {
         unread: row.unread,
         owner: row.owner.clone(),
         due_at_ms: row.wake_at_ms,
-        queued: tables.queue_places.get(&row.key.into()).map(|queued| QueuedPlace {
-            queue: queued.entry.queue.clone(),
-            key: queued.entry.key.clone(),
-            place: queued.place,
-            queued_at_ms: queued.queued_at_ms,
-            paused_at_ms: tables.paused_queues.get(&queued.entry.queue).copied(),
-        }),
+        queued: queued(tables, row.key.into()),
         heartbeats: heartbeats
             .map(|((_, _, scheduled), kept)| LastHeartbeat {
                 scheduled: *scheduled,
@@ -39,7 +33,20 @@ pub(crate) fn of(tables: &Tables, id: &str) -> Option<OpenWork> {
                 queue: row.queue.clone(),
                 session: row.session.clone(),
                 worker: row.worker.clone(),
+                queued: row.place_key.and_then(|key| queued(tables, key)),
             })
             .collect(),
+    })
+}
+
+/// Returns the place of an instance or an attempt in its queue.
+fn queued(tables: &Tables, key: EntryKey) -> Option<QueuedPlace> {
+    let row = tables.queue_places.get(&key)?;
+    Some(QueuedPlace {
+        queue: row.entry.queue.clone(),
+        key: row.entry.key.clone(),
+        place: row.place,
+        queued_at_ms: row.queued_at_ms,
+        paused_at_ms: tables.paused_queues.get(&row.entry.queue).copied(),
     })
 }

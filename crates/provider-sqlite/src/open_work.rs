@@ -2,7 +2,7 @@
 
 use perdure_engine::EventId;
 use perdure_provider::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork, QueuePlace, QueuedPlace, WorkerId};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Failure;
 use crate::rows::{integer, number};
@@ -16,8 +16,10 @@ const QUEUED: &str = "SELECT x.queue, x.queue_key, x.place, x.queued_at, q.pause
 const HEARTBEATS: &str = "SELECT event_id, details, time FROM heartbeats
     WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id LIMIT ?3";
 
-const TASKS: &str = "SELECT event_id, attempt, queue, owner, session FROM tasks
-    WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id LIMIT ?3";
+const TASKS: &str = "SELECT x.queue, x.queue_key, x.place, x.queued_at, q.paused_at,
+      t.event_id, t.attempt, t.queue, t.owner, t.session
+    FROM tasks t LEFT JOIN queue_places x ON x.key = t.place_key LEFT JOIN queues q ON q.name = x.queue
+    WHERE t.instance_key = ?1 AND t.execution = ?2 ORDER BY t.event_id LIMIT ?3";
 
 /// Returns the open work of an instance, all of one moment. `None`: there is no instance of that id.
 pub(crate) fn of(connection: &Connection, id: String) -> Result<Option<OpenWork>, Failure> {
@@ -43,16 +45,8 @@ pub(crate) fn of(connection: &Connection, id: String) -> Result<Option<OpenWork>
     };
     let queued = connection
         .prepare_cached(QUEUED)?
-        .query_row(params![status.key.0], |row| {
-            Ok(QueuedPlace {
-                queue: row.get(0)?,
-                key: row.get(1)?,
-                place: QueuePlace::of(row.get(2)?),
-                queued_at_ms: row.get(3)?,
-                paused_at_ms: row.get(4)?,
-            })
-        });
-    let queued = queued.optional()?;
+        .query_row(params![status.key.0], queued_place);
+    let queued = queued.optional()?.flatten();
     let execution = params![status.key.0, integer(status.execution.0), OPEN_WORK_ROWS_MAX as i64];
     let heartbeats = connection
         .prepare_cached(HEARTBEATS)?
@@ -67,13 +61,14 @@ pub(crate) fn of(connection: &Connection, id: String) -> Result<Option<OpenWork>
     let tasks = connection
         .prepare_cached(TASKS)?
         .query_map(execution, |row| {
-            let worker: Option<String> = row.get(3)?;
+            let worker: Option<String> = row.get(8)?;
             Ok(OpenTask {
-                scheduled: EventId(number(row, 0)?),
-                attempt: row.get(1)?,
-                queue: row.get(2)?,
-                session: row.get(4)?,
+                scheduled: EventId(number(row, 5)?),
+                attempt: row.get(6)?,
+                queue: row.get(7)?,
+                session: row.get(9)?,
                 worker: worker.map(|id| WorkerId(id.into())),
+                queued: queued_place(row)?,
             })
         })?
         .collect::<rusqlite::Result<_>>()?;
@@ -88,5 +83,17 @@ pub(crate) fn of(connection: &Connection, id: String) -> Result<Option<OpenWork>
         queued,
         heartbeats,
         tasks,
+    }))
+}
+
+/// Reads the place in a queue in the first five columns.
+fn queued_place(row: &Row<'_>) -> rusqlite::Result<Option<QueuedPlace>> {
+    let Some(queue) = row.get(0)? else { return Ok(None) };
+    Ok(Some(QueuedPlace {
+        queue,
+        key: row.get(1)?,
+        place: QueuePlace::of(row.get(2)?),
+        queued_at_ms: row.get(3)?,
+        paused_at_ms: row.get(4)?,
     }))
 }

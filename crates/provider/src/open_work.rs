@@ -30,7 +30,7 @@ pub struct OpenWork {
     pub tasks: Vec<OpenTask>,
 }
 
-/// The place of an instance in its queue.
+/// The place of an instance or an attempt in its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuedPlace {
     /// The queue.
@@ -69,4 +69,6 @@ pub struct OpenTask {
     pub session: Option<String>,
     /// The worker that runs the attempt. `None`: the attempt waits for one.
     pub worker: Option<WorkerId>,
+    /// Its place in the queue, if the queue was set when it was offered.
+    pub queued: Option<QueuedPlace>,
 }

@@ -2,7 +2,7 @@
 
 import type { Client } from '../../client/client.ts';
 import type { StatusOptions } from '../../client/inputs.ts';
-import type { InstanceDescription, InstanceQueue } from '../../client/instance-description.ts';
+import type { InstanceDescription } from '../../client/instance-description.ts';
 import type { InstanceStatus } from '../../client/instance-status.ts';
 import type { StateValue } from '../../client/state.ts';
 import { InstanceNotFoundError } from '../../errors/errors.ts';
@@ -10,7 +10,7 @@ import type { Cli } from '../cli.ts';
 import { endMessage, isCancelled } from '../end.ts';
 import type { Terminal } from '../terminal.ts';
 import { agoText, countText, printable, printableLines, timeText, valueLine } from '../text.ts';
-import { waitLines, workerText } from '../waits.ts';
+import { placeText, waitLines, workerText } from '../waits.ts';
 import { orchestrationText, tookText } from './list.ts';
 
 /** Longest text of the input, which has one line. */
@@ -88,7 +88,7 @@ function write(
       ? ['Reason', printable(endMessage(instance)) || undefined]
       : ['Error', error === undefined ? undefined : terminal.style('red', errorLines(error))],
     ['Worker', description?.worker === undefined ? undefined : workerText(description.worker)],
-    ['Queue', description?.queue === undefined ? undefined : queueText(description.queue)],
+    ['Queue', description?.queue === undefined ? undefined : placeText(description.queue.name, description.queue)],
     ['Starts', status === 'Pending' && description?.dueAt !== undefined ? timeText(description.dueAt) : undefined],
     ['Unread', description === null || description.unread === 0 ? undefined : `${description.unread} messages`],
     ['Waits for', (description === null ? [] : waitLines(description)).join('\n') || undefined],
@@ -102,19 +102,6 @@ function stateLines(values: ReadonlyMap<string, StateValue>): string[] {
     .map(([name, { value }]) => `${printable(name)}: ${valueLine(value, VALUE_MAX)}`);
   const more = values.size - lines.length;
   return more === 0 ? lines : [...lines, `and ${countText(more, 'more value')}: see perdure state`];
-}
-
-/** Returns the queue, the key, and the place there: `emails, key ada: in line since …`. */
-function queueText({ name, key, state, since, paused }: InstanceQueue): string {
-  const places = {
-    delayed: `comes into line at ${timeText(since)}`,
-    waiting: `in line since ${timeText(since)} (${agoText(since)})`,
-    held: `waits for a slot or a token of its key since ${timeText(since)} (${agoText(since)})`,
-    suspended: 'suspended before it had a slot',
-    running: 'has a slot',
-  };
-  const pause = paused === undefined || state === 'running' ? '' : `; the queue is paused (${agoText(paused.since)})`;
-  return `${printable(name)}${key === undefined ? '' : `, key ${printable(key)}`}: ${places[state]}${pause}`;
 }
 
 /** Formats an error with its causes, without stacks. */

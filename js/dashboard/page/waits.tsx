@@ -3,7 +3,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useState } from 'preact/hooks';
 
-import type { ActivityWait, ValueText, WaitsAnswer } from '../answers.ts';
+import type { ActivityWait, PlaceRow, ValueText, WaitsAnswer } from '../answers.ts';
 import type { Step } from '../steps.ts';
 import { type AskedAction, LABELS } from './actions.tsx';
 import { ago, count, countdown, time } from './format.ts';
@@ -54,21 +54,28 @@ function beginRows({ queue, startsAtMs }: WaitsAnswer, now: number): JSX.Element
       </Row>,
     ];
   if (queue === undefined) return [];
-  const { name, key, state, sinceMs, pausedMs } = queue;
   return [
-    <Row key="queue" kind="wait" word="queue" name={name}>
+    <Row key="queue" kind="wait" word="queue" name={queue.name}>
+      <Place of={queue} now={now} />
+    </Row>,
+  ];
+}
+
+function Place({ of: { key, state, sinceMs, pausedMs }, now }: { of: PlaceRow; now: number }): JSX.Element {
+  return (
+    <>
       <span class="badge">{PLACES[state]}</span>
       {pausedMs === undefined ? null : <span title={`since ${time(pausedMs)}`}>the queue is paused</span>}
       {key === undefined ? null : <span>key {key}</span>}
       <span title={time(sinceMs)}>
         {state === 'delayed' ? `comes into line in ${countdown(sinceMs, now)}` : `queued ${ago(sinceMs, now)}`}
       </span>
-    </Row>,
-  ];
+    </>
+  );
 }
 
 /** Words for the places in a queue. */
-const PLACES: Readonly<Record<NonNullable<WaitsAnswer['queue']>['state'], string>> = {
+const PLACES: Readonly<Record<PlaceRow['state'], string>> = {
   delayed: 'delayed',
   waiting: 'in line',
   held: 'its key has no slot or token',
@@ -120,7 +127,7 @@ interface ActivityProps {
 }
 
 function Activity({ activity, now, onSelect }: ActivityProps): JSX.Element {
-  const { eventId, name, state, attempt, scheduledAtMs, retryAtMs, queue, worker, fiber } = activity;
+  const { eventId, name, state, attempt, scheduledAtMs, retryAtMs, queue, place, worker, fiber } = activity;
   const { lastError, heartbeat } = activity;
   return (
     <Row
@@ -142,6 +149,7 @@ function Activity({ activity, now, onSelect }: ActivityProps): JSX.Element {
       <span title={time(scheduledAtMs)}>scheduled {ago(scheduledAtMs, now)}</span>
       {heartbeat === undefined ? null : <span title={time(heartbeat.atMs)}>heartbeat {ago(heartbeat.atMs, now)}</span>}
       {queue === undefined ? null : <span>queue {queue}</span>}
+      {place === undefined ? null : <Place of={place} now={now} />}
       {worker === undefined ? null : <span title={worker.id}>worker {worker.name ?? worker.id}</span>}
       <EventLink event={eventId} onSelect={onSelect} />
     </Row>
