@@ -293,7 +293,7 @@ describe('a wait for a result that cannot come', () => {
       return (await test.client.waitForOrchestration('o')).output;
     };
     expect(await rejection(run({}))).toMatchObject({
-      message: expect.stringContaining("activity 'render', which nobody has called: is its queue served?"),
+      message: expect.stringContaining("activity 'render', which has not been called: is its queue served?"),
     });
     expect(await run({ queues: ['default', 'gpu'] })).toBe('done');
   });

@@ -14,7 +14,7 @@ export interface ActivityJob {
   readonly name: string;
   readonly input: string | null;
   readonly attempt: number;
-  /** Longest time of the attempt, ms; -1 for no limit. */
+  /** Longest time of the attempt, ms; `Infinity`: any. */
   readonly timeoutMs: number;
   readonly instanceId: string;
   readonly executionId: number;

@@ -92,7 +92,7 @@ export class WaitExplanation {
       case 'activity': {
         const call = this.calls.findLast(({ instanceId, activity }) => instanceId === id && activity === work.name);
         const state = call && (STATES[call.outcome] ?? '');
-        return `activity '${work.name}'${state ?? ', which nobody has called: is its queue served?'}`;
+        return `activity '${work.name}'${state ?? ', which has not been called: is its queue served?'}`;
       }
       case 'timer':
         return `a timer that is due at ${work.fireAt.toISOString()}`;

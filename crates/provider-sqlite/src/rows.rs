@@ -10,7 +10,7 @@ use rusqlite::types::{Type, ValueRef};
 
 use crate::error::Failure;
 
-/// Converts a number for SQLite. Numbers beyond 2^63 are limits that a caller made up (`MessageSeq(u64::MAX)`).
+/// Converts a number for SQLite. Numbers beyond 2^63 are limits of callers, such as the entries that a stream keeps.
 pub(crate) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

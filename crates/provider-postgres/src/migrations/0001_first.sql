@@ -29,7 +29,7 @@ CREATE TABLE {schema}.instances (
   custom_status text,
   custom_status_version bigint NOT NULL DEFAULT 0,
   state_version bigint NOT NULL DEFAULT 0,              -- turns that changed the state
-  open_work text,                                       -- what the last turn waits for, as JSON for people; no query looks into it
+  open_work text,                                       -- what the last turn waits for, as JSON, which no query reads
   priority integer NOT NULL,                            -- a higher one is acquired first
   parent_id text,                                       -- id of the parent instance
   parent_key bigint,                                    -- instances.key of the parent that waits for the end; it may be gone
@@ -115,7 +115,7 @@ CREATE TABLE {schema}.workers (
   pid bigint NOT NULL,
   process_start text NOT NULL,
   lease_until bigint NOT NULL,                          -- by the clock of this server
-  description text,                                     -- the worker's description of itself, for people
+  description text,                                     -- the worker's description of itself, as JSON
   newest_versions text                                  -- the newest version of each orchestration that the worker has, as JSON
 ) WITH (fillfactor = 50);
 

@@ -23,7 +23,7 @@ CREATE TABLE instances (
   custom_status TEXT,
   custom_status_version INTEGER NOT NULL,
   state_version INTEGER NOT NULL DEFAULT 0,       -- turns that changed the state
-  open_work TEXT,                                 -- what the last turn waits for, as JSON for people; no query looks into it
+  open_work TEXT,                                 -- what the last turn waits for, as JSON, which no query reads
   priority INTEGER NOT NULL,                      -- a higher one is acquired first
   parent_id TEXT,                                 -- id of the parent instance
   parent_key INTEGER,                             -- instances.key of the parent that waits for the end; it may be gone
@@ -100,7 +100,7 @@ CREATE TABLE workers (
   pid INTEGER NOT NULL,
   process_start TEXT NOT NULL,
   lease_until INTEGER NOT NULL,                   -- ms since 1970
-  description TEXT,                               -- the worker's description of itself, for people
+  description TEXT,                               -- the worker's description of itself, as JSON
   newest_versions TEXT                            -- the newest version of each orchestration that the worker has, as JSON
 ) STRICT, WITHOUT ROWID;
 
