@@ -15,16 +15,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActivityOptions, ChildFailure, EventId, ExecutionId, Incarnation, InstanceStart, Mailbox, Refusal, StateValues,
-    TimeLimit,
+    ActivityOptions, ChildFailure, EventId, ExecutionId, Incarnation, InstanceStart, Mailbox, Payload, Refusal,
+    StateValues, TimeLimit, TraceContext,
 };
-
-/// A value as text, which only the driver writes and reads; `None` is JavaScript's `undefined`.
-pub type Payload = Option<String>;
-
-/// Trace context in which an instance was started or an operation scheduled: text that only the driver writes and
-/// reads. A replay does not look at it.
-pub type TraceContext = Option<String>;
 
 /// The parent to which a child reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

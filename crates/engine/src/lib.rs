@@ -29,6 +29,7 @@ mod message;
 mod mismatch;
 mod open_work;
 mod operations;
+mod payload;
 mod planted;
 mod random;
 mod record;
@@ -49,14 +50,15 @@ pub use cross_instance::{
 };
 pub use engine::{Budget, Engine, Start};
 pub use event::{
-    CommandEvent, DeliveryEvent, EndEvent, Event, ExecutionStarted, Interruption, NoteEvent, ParentLink, Payload,
-    TerminationEvent, TraceContext,
+    CommandEvent, DeliveryEvent, EndEvent, Event, ExecutionStarted, Interruption, NoteEvent, ParentLink,
+    TerminationEvent,
 };
 pub use ids::{EventId, ExecutionId, Incarnation, MessageSeq};
 pub use limits::{CANCEL_GRACE, CANCEL_GRACE_BYTES, Fault, LimitReached, Limits};
 pub use message::{Mailbox, Message, MessageBody};
 pub use mismatch::{FieldDifference, Mismatch};
 pub use open_work::OPEN_WORK_MAX;
+pub use payload::{Payload, TraceContext};
 #[cfg(feature = "planted")]
 pub use planted::plant;
 pub use planted::{Bug, is_planted};
