@@ -25,6 +25,7 @@ mod event;
 mod ids;
 mod inbox;
 mod limits;
+mod mailbox;
 mod message;
 mod mismatch;
 mod open_work;
@@ -55,7 +56,8 @@ pub use event::{
 };
 pub use ids::{EventId, ExecutionId, Incarnation, MessageSeq};
 pub use limits::{CANCEL_GRACE, CANCEL_GRACE_BYTES, Fault, LimitReached, Limits};
-pub use message::{Mailbox, Message, MessageBody};
+pub use mailbox::Mailbox;
+pub use message::{Message, MessageBody};
 pub use mismatch::{FieldDifference, Mismatch};
 pub use open_work::OPEN_WORK_MAX;
 pub use payload::{Payload, TraceContext};

@@ -1,15 +1,6 @@
 //! The messages that wait in a store for an instance.
 
-use crate::{EventId, ExecutionId, MessageSeq, Payload, Settlement};
-
-/// A mailbox of an instance: its events of one name, or one of its FIFO queues.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mailbox {
-    /// Fed by `raiseEvent`.
-    Event(String),
-    /// Fed by `enqueueEvent`.
-    Queue(String),
-}
+use crate::{EventId, ExecutionId, Mailbox, MessageSeq, Payload, Settlement};
 
 /// A message that waits in the store for an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
