@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Completion, EventId, Mailbox, Payload, TimeLimit, TraceContext};
+use crate::{EventId, Mailbox, Payload, TimeLimit, TraceContext};
 
 /// An instance that an execution starts: a child, whose end the execution receives, or a detached instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -286,28 +286,6 @@ impl AttemptResult {
             },
         };
         Some((details.attempt, result))
-    }
-
-    /// Returns the completion that the execution receives.
-    #[must_use]
-    pub fn into_completion(self, scheduled: EventId) -> Completion {
-        match self {
-            AttemptResult::Completed(output) => Completion::ActivityCompleted { scheduled, output },
-            AttemptResult::Failed {
-                error,
-                error_name,
-                error_codes,
-                non_retryable,
-                retry_after_ms,
-            } => Completion::AttemptFailed {
-                scheduled,
-                error,
-                error_name,
-                error_codes,
-                non_retryable,
-                retry_after_ms,
-            },
-        }
     }
 }
 

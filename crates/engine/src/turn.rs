@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::activity::ActivityOptions;
 use crate::{
-    AnsweredAsk, ChildFailure, CrossInstanceEffects, EventId, EventRecord, Mailbox, Message, MessageSeq, Payload,
-    Refusal, StateChange, StreamAppend,
+    ActivityOptions, AnsweredAsk, AttemptResult, ChildFailure, CrossInstanceEffects, EventId, EventRecord, Mailbox,
+    Message, MessageSeq, Payload, Refusal, StateChange, StreamAppend,
 };
 
 /// Mailboxes and operations that the code waits for, besides its activities and children. Nothing else is delivered: an
@@ -65,6 +64,30 @@ pub enum Completion {
     },
     /// A message reached the instance.
     Message(Message),
+}
+
+impl AttemptResult {
+    /// Returns the completion that the execution receives.
+    #[must_use]
+    pub fn into_completion(self, scheduled: EventId) -> Completion {
+        match self {
+            AttemptResult::Completed(output) => Completion::ActivityCompleted { scheduled, output },
+            AttemptResult::Failed {
+                error,
+                error_name,
+                error_codes,
+                non_retryable,
+                retry_after_ms,
+            } => Completion::AttemptFailed {
+                scheduled,
+                error,
+                error_name,
+                error_codes,
+                non_retryable,
+                retry_after_ms,
+            },
+        }
+    }
 }
 
 /// The next step of the driver.
