@@ -1,23 +1,9 @@
 //! Asks: the engine offers them to the driver, and takes in the answers.
 
+use super::turn::OfferedAsk;
 use super::{Engine, Phase};
 use crate::ask::ASKS_MAILBOX;
-use crate::{Answer, AnsweredAsk, Delivery, DeliveryEvent, Fault, MessageSeq, Payload, Step};
-
-/// An ask that the driver is to accept or to refuse.
-#[derive(Clone, Debug)]
-pub(super) struct OfferedAsk {
-    pub(super) seq: MessageSeq,
-    pub(super) payload: Payload,
-}
-
-/// The asks of the turn in progress.
-#[derive(Clone, Debug, Default)]
-pub(super) struct AsksOfTurn {
-    /// An ask that the driver has been offered, and has neither accepted nor refused.
-    offered: Option<OfferedAsk>,
-    pub(super) answers: Vec<AnsweredAsk>,
-}
+use crate::{Answer, AnsweredAsk, Delivery, DeliveryEvent, Fault, Payload, Step};
 
 impl Engine {
     /// Offers an ask. Nothing is recorded before the driver has accepted it.

@@ -1,6 +1,6 @@
 //! The engine past its history: it records completions from outside and delivers them.
 
-use super::asks::OfferedAsk;
+use super::turn::OfferedAsk;
 use super::{Engine, Phase, StopReason, Turn};
 use crate::inbox::Arrival;
 use crate::limits::{ExecutionSize, Growth};

@@ -1,14 +1,13 @@
-//! The turn in progress: its beginning, its budget, its effects and its end.
+//! The turn in progress: its beginning, its budget, its asks, its effects and its end.
 
 use std::collections::BTreeSet;
 use std::mem;
 
-use super::asks::AsksOfTurn;
 use super::{Engine, Phase};
 use crate::open_work;
 use crate::{
-    Bug, CrossInstanceEffects, EventId, EventRecord, FailedAttempt, MessageSeq, NoteEvent, Payload, Step, Terminal,
-    TurnOutput, Waiting, is_planted,
+    AnsweredAsk, Bug, CrossInstanceEffects, EventId, EventRecord, FailedAttempt, MessageSeq, NoteEvent, Payload, Step,
+    Terminal, TurnOutput, Waiting, is_planted,
 };
 
 /// Budget of one turn: the work that it may do before other instances get their turns. A turn can end only where the
@@ -39,6 +38,21 @@ impl Default for Budget {
 /// Difference between the start and the first turn, in ms, above which the time of the first turn is recorded. The
 /// first turn comes later than the start, or earlier if the clock of the process that started the instance is ahead.
 const LATE_MS: u64 = 1_000;
+
+/// An ask that the driver is to accept or to refuse.
+#[derive(Clone, Debug)]
+pub(super) struct OfferedAsk {
+    pub(super) seq: MessageSeq,
+    pub(super) payload: Payload,
+}
+
+/// The asks of the turn in progress.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AsksOfTurn {
+    /// An ask that the driver has been offered, and has neither accepted nor refused.
+    pub(super) offered: Option<OfferedAsk>,
+    pub(super) answers: Vec<AnsweredAsk>,
+}
 
 /// State of the turn in progress.
 #[derive(Clone, Debug, Default)]
