@@ -4,6 +4,7 @@
 //! names a request, and JavaScript fetches the reply from the port of the store after its `wake` was called. No thread
 //! of Rust ever waits for JavaScript.
 
+mod caller;
 mod codec;
 mod command;
 mod errors;

@@ -7,7 +7,7 @@ use perdure_runtime::{RuntimeError, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::request::Caller;
+use crate::caller::Caller;
 
 /// The limits of a queue.
 #[derive(Deserialize)]

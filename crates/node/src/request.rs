@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId, MessageBody, Payload};
 use perdure_provider::{CheckRequest, InstanceKey, InstanceStatus, LogRequest, OverdueRequest, StateRequest};
-use perdure_runtime::{Awaiting, ExecutionsQuery, HistoryRequest, Reply, RuntimeError, Store};
+use perdure_runtime::{Awaiting, ExecutionsQuery, HistoryRequest, RuntimeError, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::caller::Caller;
 use crate::listing::{self, history_text, status_json};
 use crate::queues::{PauseQueue, QueueName, Queues, SetQueue};
-use crate::replies::Replies;
 use crate::sending::{Ask, KeyedStart, Send, Start};
 use crate::streams;
 use crate::texts;
@@ -256,35 +256,6 @@ pub(crate) struct BackUp {
     path: String,
     /// True if the copy replaces an existing file.
     replace: bool,
-}
-
-/// The caller of a request, to whom the reply goes.
-pub(crate) struct Caller<'r> {
-    pub(crate) replies: &'r Replies,
-    /// Number of the handle of the store, which makes the request's number unique in the process.
-    pub(crate) store: u32,
-    pub(crate) request: f64,
-}
-
-impl Caller<'_> {
-    /// Returns the reply without a text.
-    pub(crate) fn done(&self) -> Reply<()> {
-        self.replies.to(self.request, |()| None)
-    }
-
-    /// Returns the reply whose text is made of the result.
-    pub(crate) fn text<T>(&self, text: impl FnOnce(T) -> String + std::marker::Send + 'static) -> Reply<T> {
-        self.replies.to(self.request, move |result| Some(text(result)))
-    }
-
-    /// Returns the reply whose text is a number.
-    fn number<T: ToString>(&self) -> Reply<T> {
-        self.text(|number: T| number.to_string())
-    }
-
-    pub(crate) const fn wait_id(&self) -> (u32, u64) {
-        (self.store, self.request as u64)
-    }
 }
 
 fn status_text(status: Option<InstanceStatus>) -> Option<String> {

@@ -8,8 +8,8 @@ use perdure_runtime::{AskRequest, KeyedAnswer, KeyedStartRequest, Reply, StartRe
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::caller::Caller;
 use crate::listing;
-use crate::request::Caller;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

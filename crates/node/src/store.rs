@@ -11,6 +11,7 @@ use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
 use perdure_provider_sqlite::{Durability, SqliteOptions, SqliteProvider};
 use perdure_runtime::{RuntimeError, ThisMachine};
 
+use crate::caller::Caller;
 use crate::codec::{self, Bridge};
 use crate::errors::{argument, thrown};
 use crate::frame::Frame;
@@ -19,7 +20,7 @@ use crate::port::Wake;
 use crate::postgres;
 use crate::process;
 use crate::replies::Replies;
-use crate::request::{Caller, StoreRequest};
+use crate::request::StoreRequest;
 use crate::tokio_threads;
 
 /// An opened store.

@@ -8,8 +8,8 @@ use perdure_runtime::{ActivityToken, Appended, RuntimeError, Store, StreamPlace}
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::caller::Caller;
 use crate::process;
-use crate::request::Caller;
 
 /// A place in a stream.
 #[derive(Deserialize)]
