@@ -13,6 +13,7 @@ mod renewal;
     reason = "the file is named after the noun that the room is about"
 )]
 mod session;
+mod start;
 mod takeover;
 
 pub(crate) use registration::{register, register_again, release};

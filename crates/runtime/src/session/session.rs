@@ -10,15 +10,11 @@ use perdure_provider::{Epoch, InstanceKey, NewInstance, Outcome, WorkerId};
 use tokio::time::Instant;
 
 use crate::activity::activities::Activities;
-use crate::activity::tasks;
 use crate::client::pending_wake::PendingWake;
 use crate::client::store::LocalWorker;
 use crate::commit::committer::WriteDone;
-use crate::instance::cache;
 use crate::instance::instances::Instances;
 use crate::platform::alarms::Alarms;
-use crate::poison::{mismatched, watchdog};
-use crate::session::{acquisition, inbox, old_entries, old_lines, ownership, renewal, takeover};
 use crate::shared::{MAIN, Shared};
 use crate::state::alarm::Alarm;
 use crate::state::attempt::AbortReason;
@@ -58,29 +54,6 @@ impl Session {
         self.shared.store.mark_all_changed();
         // This comes last: the next session begins when nothing of this one can be found any more.
         self.worker.tell_over();
-    }
-    /// Starts the tasks of the session, so that it takes work. Its worker was just registered.
-    pub(crate) fn start_tasks(self: &Arc<Self>) {
-        let local: Arc<dyn LocalWorker> = self.clone();
-        self.shared.store.attach(&local);
-        let mut tasks: Vec<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>> = vec![
-            Box::pin(Arc::clone(self).run_alarms()),
-            Box::pin(acquisition::run(Arc::clone(self))),
-            Box::pin(inbox::run(Arc::clone(self))),
-            Box::pin(mismatched::resume(Arc::clone(&self.instances))),
-            Box::pin(renewal::run(Arc::clone(self))),
-            Box::pin(ownership::run(Arc::clone(&self.instances))),
-            Box::pin(takeover::run(Arc::clone(self))),
-            Box::pin(tasks::run(Arc::clone(&self.activities))),
-            Box::pin(cache::run(Arc::clone(&self.instances))),
-            Box::pin(old_lines::run(Arc::clone(self))),
-            Box::pin(old_entries::run(Arc::clone(self))),
-        ];
-        for lane in self.shared.all_lanes() {
-            tasks.push(Box::pin(watchdog::watch(Arc::clone(&self.instances), lane)));
-        }
-        self.worker
-            .keep_tasks(tasks.into_iter().map(|task| self.worker.spawn(task)).collect());
     }
 
     /// Stops new work: no instance is taken and no activity starts.
