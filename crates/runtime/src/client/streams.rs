@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use perdure_provider::{
-    InstanceKey, PageLimit, Provider, ProviderError, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState,
-};
+use perdure_provider::{InstanceKey, PageLimit, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState};
 
 use crate::client::store::{Reply, Store};
-use crate::client::watch::{WaitId, Watch, Watched};
+use crate::client::watch::{AwaitingEntry, WaitId};
 use crate::error::RuntimeError;
 use crate::options::STREAM_PAGE;
 
@@ -26,47 +24,6 @@ impl StreamPlace {
     fn not_found(&self) -> RuntimeError {
         let id = self.name.instance.clone();
         RuntimeError::InstanceNotFound { id }
-    }
-}
-
-/// The condition that ends a wait for an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AwaitingEntry {
-    /// Index of the entry.
-    index: u64,
-    /// The instance. A wait is over when another one has its id.
-    key: InstanceKey,
-}
-
-/// Streams. A wait ends when its entry is there, or cannot come any more.
-pub(crate) struct Streams;
-
-impl Watched for Streams {
-    type Key = StreamName;
-    type Value = StreamState;
-    type Awaiting = AwaitingEntry;
-
-    async fn read(
-        provider: Arc<dyn Provider>,
-        keys: Vec<StreamName>,
-    ) -> Result<Vec<Option<StreamState>>, ProviderError> {
-        provider.streams(keys).await
-    }
-
-    fn is_over(AwaitingEntry { index, key }: AwaitingEntry, state: Option<&StreamState>) -> bool {
-        state
-            .is_none_or(|state| state.key != key || state.next > index || state.is_closed || state.status.is_terminal())
-    }
-}
-
-impl Watch<Streams> {
-    /// Marks the streams of an instance, which may have ended.
-    pub(crate) fn mark_streams_of(&self, instance: &str) {
-        let first = StreamName {
-            instance: instance.to_owned(),
-            stream: String::new(),
-        };
-        self.mark_from(first, |name| name.instance == instance);
     }
 }
 

@@ -9,7 +9,10 @@ use std::future::Future;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use perdure_provider::{AskName, AskState, InstanceStatus, Provider, ProviderError, ProviderErrorKind, Status};
+use perdure_provider::{
+    AskName, AskState, InstanceKey, InstanceStatus, Provider, ProviderError, ProviderErrorKind, Status, StreamName,
+    StreamState,
+};
 use tokio::sync::Notify;
 
 use crate::error::RuntimeError;
@@ -110,6 +113,47 @@ impl Watch<Asks> {
         let first = AskName {
             instance: instance.to_owned(),
             ask: String::new(),
+        };
+        self.mark_from(first, |name| name.instance == instance);
+    }
+}
+
+/// The condition that ends a wait for an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AwaitingEntry {
+    /// Index of the entry.
+    pub(crate) index: u64,
+    /// The instance. A wait is over when another one has its id.
+    pub(crate) key: InstanceKey,
+}
+
+/// Streams. A wait ends when its entry is there, or cannot come any more.
+pub(crate) struct Streams;
+
+impl Watched for Streams {
+    type Key = StreamName;
+    type Value = StreamState;
+    type Awaiting = AwaitingEntry;
+
+    async fn read(
+        provider: Arc<dyn Provider>,
+        keys: Vec<StreamName>,
+    ) -> Result<Vec<Option<StreamState>>, ProviderError> {
+        provider.streams(keys).await
+    }
+
+    fn is_over(AwaitingEntry { index, key }: AwaitingEntry, state: Option<&StreamState>) -> bool {
+        state
+            .is_none_or(|state| state.key != key || state.next > index || state.is_closed || state.status.is_terminal())
+    }
+}
+
+impl Watch<Streams> {
+    /// Marks the streams of an instance, which may have ended.
+    pub(crate) fn mark_streams_of(&self, instance: &str) {
+        let first = StreamName {
+            instance: instance.to_owned(),
+            stream: String::new(),
         };
         self.mark_from(first, |name| name.instance == instance);
     }
