@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
     use crate::program::{Block, Kind, Op, Origin};
-    use crate::queues::Terms;
+    use crate::terms::Terms;
 
     fn work(tag: u32) -> Work {
         Work { tag, ..Work::default() }

@@ -16,7 +16,7 @@ use crate::fibers::{AskRules, Calls, Fibers, Outcome, Rules, Stop, refused};
 use crate::program::{
     ALL_FAILED, Block, CHILD_FAILED, FATAL, Guard, Kind, Op, PlannedMessage, Program, RACE, STEP, TIMEOUT, Work,
 };
-use crate::queues::Terms;
+use crate::terms::Terms;
 
 /// The edition of the programs that a process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 
 use crate::program::{Block, Guard, Kind, Op, Origin, Program, Programs, Work, duration, work};
-use crate::queues::Terms;
+use crate::terms::Terms;
 
 /// The depth to which combinators and guarded blocks are nested in a program that is made of them.
 const DEPTH: u32 = 3;

@@ -27,6 +27,7 @@ mod program;
 mod queues;
 mod run;
 mod shrink;
+mod terms;
 mod witness;
 mod world;
 

@@ -8,7 +8,6 @@ use perdure_provider::{ProviderErrorKind, QueueSettings};
 use crate::code::Edition;
 use crate::guards;
 use crate::program::{Kind, Origin, PlannedMessage, Programs, programs};
-use crate::queues::PlannedQueue;
 
 /// The chance of each fault, in thousandths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,6 +123,14 @@ pub(crate) struct Slot {
     pub(crate) activity_concurrency: usize,
     pub(crate) orchestration_concurrency: usize,
     pub(crate) cached_instances_max: usize,
+}
+
+/// A queue of a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedQueue {
+    pub(crate) name: &'static str,
+    /// Its limits at the beginning.
+    pub(crate) settings: QueueSettings,
 }
 
 /// The plan of a run.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 
-use crate::queues::Terms;
+use crate::terms::Terms;
 
 /// Operations that come one after the other.
 pub(crate) type Block = Arc<Vec<Op>>;

@@ -11,46 +11,13 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use perdure_engine::Admission;
-use perdure_provider::{QueueSettings, Rate, StartRule};
+use perdure_provider::{QueueSettings, Rate};
 
 use crate::code::QUEUE;
 use crate::machine::BEGINNING_MS;
-use crate::plan::{Act, Plan, Request};
+use crate::plan::{Act, Plan, PlannedQueue, Request};
 use crate::program::{Block, Kind, Op, Origin, Program, Programs, Work};
-
-/// A queue of a plan.
-#[derive(Clone, Debug)]
-pub(crate) struct PlannedQueue {
-    pub(crate) name: &'static str,
-    /// Its limits at the beginning.
-    pub(crate) settings: QueueSettings,
-}
-
-/// When, through which queue and with which priority the instances of a program come to run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Terms {
-    pub(crate) admission: Option<Admission>,
-    pub(crate) priority: i32,
-    pub(crate) start: StartKind,
-}
-
-/// How the start of a program depends on those before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum StartKind {
-    /// It does not.
-    #[default]
-    Plain,
-    /// At most one instance of all such programs runs at once.
-    Singleton,
-    /// The start is one input of a batch. If the instance of another program takes the input, the start is made again.
-    Batched,
-}
-
-/// The rule of batches: few inputs, so that many batches are full.
-pub(crate) const BATCH: StartRule = StartRule::Batch {
-    within_ms: 1_000,
-    max: 3,
-};
+use crate::terms::{StartKind, Terms};
 
 /// The queues by name. Each has limits of its own kind.
 const NAMES: [&str; 5] = ["few", "keys", "rate", "own", "free"];

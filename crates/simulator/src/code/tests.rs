@@ -8,7 +8,7 @@ use perdure_engine::{
 use super::*;
 use crate::checker::OnEngine;
 use crate::program::{Guard, Origin};
-use crate::queues::Terms;
+use crate::terms::Terms;
 
 /// An execution that moves from one edition to the other. Its time stands still.
 struct Execution {

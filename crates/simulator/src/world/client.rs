@@ -15,7 +15,7 @@ use crate::link::ProcessState;
 use crate::plan::Request;
 use crate::process::{Pid, Process};
 use crate::program::{Kind, Origin, Program};
-use crate::queues::{BATCH, StartKind, Terms};
+use crate::terms::{BATCH, StartKind, Terms};
 use crate::witness::InstanceState;
 use crate::world::{Signal, World, WorldEvent};
 
