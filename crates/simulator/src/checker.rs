@@ -26,8 +26,8 @@ use crate::code::{instance_of, is_refused, program_of};
 use crate::fibers::Rules;
 use crate::plan::Plan;
 use crate::program::{Kind, Origin, PlannedMessage, Program, output};
+use crate::requests::Requests;
 use crate::witness::{KnownInstance, Witness};
-use crate::world::client::Requests;
 
 /// An instance with all that the store keeps of it.
 #[derive(Clone, Debug)]

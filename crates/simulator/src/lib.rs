@@ -25,6 +25,7 @@ mod plan;
 mod process;
 mod program;
 mod queues;
+mod requests;
 mod run;
 mod shrink;
 mod terms;

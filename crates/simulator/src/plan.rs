@@ -151,10 +151,12 @@ pub(crate) struct Plan {
     pub(crate) quiet_ms: u64,
 }
 
+/// The longest time that a request of a dead process may still be on its way, ms.
+pub(crate) const LATE_MS: u64 = 30_000;
 /// The longest time without progress after the faults have ended, ms. It is the sum of the longest timer or attempt of
 /// any program, twice the longest of lease, poll and backoff (L1), and twice the time that a client waits before it
 /// asks again.
-pub(crate) const PATIENCE_MS: u64 = 20_000 + 2 * 16_000 + 2 * crate::world::client::LATE_MS;
+pub(crate) const PATIENCE_MS: u64 = 20_000 + 2 * 16_000 + 2 * LATE_MS;
 /// The longest time of a whole run, ms.
 pub(crate) const RUN_MS: u64 = 3_600_000;
 

@@ -5,7 +5,7 @@
 //! it.
 
 mod appends;
-pub(crate) mod client;
+mod client;
 mod faults;
 mod jobs;
 mod lines;
@@ -29,11 +29,11 @@ use crate::code::Edition;
 use crate::link::{LinkFaults, ProcessState};
 use crate::log::Log;
 use crate::machine::{LivePids, VirtualClock};
-use crate::plan::{Act, PATIENCE_MS, Plan, RUN_MS};
+use crate::plan::{Act, LATE_MS, PATIENCE_MS, Plan, RUN_MS};
 use crate::process::{Lane, Pid, Process};
 use crate::program::{Kind, Program};
+use crate::requests::Requests;
 use crate::witness::{InstanceState, KnownInstance, Witness};
-use client::{LATE_MS, Requests};
 use lines::FreeSlots;
 use liveness::BlockedThreads;
 

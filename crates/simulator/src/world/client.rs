@@ -3,7 +3,6 @@
 //! A request whose process dies before it has answered may have been carried out or not. A client looks before it asks
 //! again, so that each message is there once. An acknowledged write must never be gone.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use perdure_engine::{Mailbox, MessageBody, StartConflict};
@@ -12,70 +11,19 @@ use perdure_runtime::{AskRequest, KeyedAnswer, KeyedStartRequest, Reply, Runtime
 
 use crate::code::{VERSION, instance_of, mailbox_of, name_of};
 use crate::link::ProcessState;
-use crate::plan::Request;
+use crate::plan::{LATE_MS, Request};
 use crate::process::{Pid, Process};
 use crate::program::{Kind, Origin, Program};
+use crate::requests::RequestState;
 use crate::terms::{BATCH, StartKind, Terms};
 use crate::witness::InstanceState;
 use crate::world::{Signal, World, WorldEvent};
-
-/// A request that was made.
-#[derive(Clone, Debug)]
-struct RequestState {
-    request: Request,
-    via: Option<Pid>,
-    tries: u32,
-    is_over: bool,
-    /// True if a process that was asked died, so that the outcome is unknown.
-    is_unknown: bool,
-}
-
-/// All requests of the clients.
-#[derive(Default)]
-pub(crate) struct Requests {
-    asked: Vec<RequestState>,
-    /// Numbers of messages that were acknowledged.
-    pub(crate) acknowledged: BTreeSet<i64>,
-    /// Programs whose cancellation was acknowledged while they had not ended, and when, ms of the store's clock.
-    pub(crate) cancelled: BTreeMap<usize, i64>,
-    /// Programs whose start was acknowledged.
-    pub(crate) started: BTreeSet<usize>,
-    /// The states of asks that clients were told, by id, with the program that was asked.
-    pub(crate) told: BTreeMap<i64, (usize, AskState)>,
-    /// Programs whose cancellation or termination was asked for.
-    pub(crate) given_up: BTreeSet<usize>,
-}
-
-impl Requests {
-    pub(crate) fn add(&mut self, request: Request) -> usize {
-        if let Request::Cancel(program) | Request::Terminate(program) = request {
-            self.given_up.insert(program);
-        }
-        self.asked.push(RequestState {
-            request,
-            via: None,
-            tries: 0,
-            is_over: false,
-            is_unknown: false,
-        });
-        self.asked.len() - 1
-    }
-
-    pub(crate) fn open(&self) -> impl Iterator<Item = Request> {
-        self.asked
-            .iter()
-            .filter(|asked| !asked.is_over)
-            .map(|asked| asked.request)
-    }
-}
 
 /// The number of tries after which a client gives up on an instance that does not exist and that no unfinished instance
 /// can start.
 const TRIES_MAX: u32 = 500;
 /// The time after which a client asks again, ms.
 const ASKS_AGAIN_MS: u64 = 5_000;
-/// The longest time that a request of a dead process may still be on its way, ms.
-pub(crate) const LATE_MS: u64 = 30_000;
 
 impl World<'_> {
     pub(crate) fn send(&mut self, number: usize) {
