@@ -19,10 +19,11 @@ use perdure_provider::{
 pub(crate) use replay::OnEngine;
 use replay::{Replayed, replay};
 pub(crate) use rows::{leftovers, lines, rows};
-use streams::{Entries, StoredStream};
+use streams::StoredStream;
 
 use crate::cleanup;
 use crate::code::{instance_of, is_refused, program_of};
+use crate::entries::Entries;
 use crate::fibers::Rules;
 use crate::plan::Plan;
 use crate::program::{Kind, Origin, PlannedMessage, Program, output};

@@ -1,5 +1,7 @@
 //! The entries of streams: those that programs write, and those that activities append while they run.
 
+use std::collections::BTreeMap;
+
 use perdure_engine::{StreamAppend, StreamKeep};
 use perdure_provider::ChunkWriter;
 use perdure_runtime::{ActivityJob, ActivityToken};
@@ -14,6 +16,9 @@ pub(crate) const SHORT: &str = "short";
 
 /// Entries that [`SHORT`] keeps.
 const KEPT: u64 = 2;
+
+/// Entries, by the name of their stream.
+pub(crate) type Entries = BTreeMap<String, Vec<String>>;
 
 /// The stream that a program writes an entry to.
 pub(crate) fn stream_of(tag: u32) -> String {

@@ -10,8 +10,8 @@ use perdure_engine::{
 };
 use perdure_runtime::RuntimeError;
 
-use super::streams::Entries;
 use crate::code::{Code, Edition, ExecutionFacts, program_of};
+use crate::entries::Entries;
 use crate::fibers::{Calls, Rules, Stop};
 use crate::program::Program;
 

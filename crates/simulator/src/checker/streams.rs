@@ -7,7 +7,7 @@ use perdure_provider::{PageLimit, Provider, StreamChunk, StreamInfo, StreamName,
 
 use super::{Checker, Record};
 use crate::code::work_of;
-use crate::entries::{ACTIVITIES, SHORT, is_run_of, parts_of};
+use crate::entries::{ACTIVITIES, Entries, SHORT, is_run_of, parts_of};
 use crate::program::Work;
 
 /// The chunks that a page has at most. Few, so that there are several pages.
@@ -19,9 +19,6 @@ pub(crate) struct StoredStream {
     info: StreamInfo,
     chunks: Vec<StreamChunk>,
 }
-
-/// Entries, by the name of their stream.
-pub(super) type Entries = BTreeMap<String, Vec<String>>;
 
 /// Adds the entries that an execution writes to those of the executions before it.
 pub(super) fn add(written: &mut Entries, entries: Entries) {
