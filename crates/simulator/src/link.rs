@@ -8,7 +8,7 @@
 
 mod batch;
 mod faults;
-mod linked;
+pub(crate) mod linked;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,6 @@ use crate::plan::Moment;
 use crate::witness::Witness;
 
 pub(crate) use faults::LinkFaults;
-pub(crate) use linked::Linked;
 
 /// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

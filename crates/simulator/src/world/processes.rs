@@ -10,7 +10,8 @@ use tokio::runtime::Handle;
 
 use super::{Signal, Signals, World, WorldEvent};
 use crate::code::{ACTIVITY, Edition, QUEUE, VERSION, name_of};
-use crate::link::{Link, Linked, ProcessState, sleep};
+use crate::link::linked::Linked;
+use crate::link::{Link, ProcessState, sleep};
 use crate::machine::VirtualMachine;
 use crate::process::{Lane, MAIN, Pid, Process};
 
