@@ -33,9 +33,7 @@ use crate::plan::{Act, LATE_MS, PATIENCE_MS, Plan, RUN_MS};
 use crate::process::{Lane, Pid, Process};
 use crate::program::{Kind, Program};
 use crate::requests::Requests;
-use crate::witness::{InstanceState, KnownInstance, Witness};
-use lines::FreeSlots;
-use liveness::BlockedThreads;
+use crate::witness::{InstanceState, KnownInstance, LineFacts, Witness};
 
 /// Signal from within tasks to the world.
 pub(crate) enum Signal {
@@ -97,6 +95,21 @@ pub(crate) enum WorldEvent {
     Check,
 }
 
+/// Queues with an instance that any worker could be given: what had happened in each when that was found, and since
+/// when nothing has.
+type FreeSlots = BTreeMap<String, (LineFacts, Instant)>;
+
+/// Turns that hold up their threads in quiet times.
+type BlockedThreads = BTreeMap<(Pid, LaneId), BlockedThread>;
+
+/// A turn that holds up its thread.
+struct BlockedThread {
+    instance: String,
+    epoch: Epoch,
+    /// Processes that could take the instance.
+    others: Vec<Pid>,
+}
+
 /// The run of a plan.
 pub(crate) struct World<'a> {
     pub(crate) plan: &'a Plan,
@@ -124,7 +137,7 @@ pub(crate) struct World<'a> {
     blocking_turns: BTreeMap<usize, u32>,
     pub(crate) is_quiet: bool,
     /// Turns that hold up their threads in quiet times.
-    pub(crate) held_threads: BlockedThreads,
+    held_threads: BlockedThreads,
     /// Instances, with their epochs, that a worker owns in the store without knowing it, and since when.
     pub(crate) unknown: BTreeMap<(InstanceKey, Epoch), Instant>,
     /// Queues with an instance that could have a slot, and since when.

@@ -1,17 +1,11 @@
 //! The queues of instances: their limits, and L2 for what waits in them.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::World;
 use super::liveness::CLAIMED_MS;
-use crate::witness::LineFacts;
-
-/// Queues with an instance that any worker could be given: what had happened in each when that was found, and since
-/// when nothing has.
-pub(super) type FreeSlots = BTreeMap<String, (LineFacts, Instant)>;
+use super::{FreeSlots, World};
 
 impl World<'_> {
     /// Sets the limits of the queues before anything runs: a start into a queue that is not there is refused.

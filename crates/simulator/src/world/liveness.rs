@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use perdure_provider::{Epoch, Provider, WorkerId};
+use perdure_provider::{Provider, WorkerId};
 use perdure_runtime::{LaneId, Token};
 use tokio::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::plan::FEW_PLACES_MAX;
 use crate::process::{Pid, Process};
 use crate::program::Kind;
 use crate::witness::{InstanceState, KnownInstance, Witness};
-use crate::world::World;
+use crate::world::{BlockedThread, World};
 
 /// The longest time that work may be due while workers are idle, with the calls that take it, ms.
 pub(super) const CLAIMED_MS: u64 = 1_000 + 50;
@@ -27,17 +27,6 @@ const SETTLING: Duration = Duration::from_secs(5);
 const COMPARED: Duration = Duration::from_secs(2);
 /// The time within which everything follows that waited for a call which got stuck before the faults ended.
 const UNSTUCK: Duration = Duration::from_secs(2);
-
-/// Turns that hold up their threads in quiet times.
-pub(crate) type BlockedThreads = BTreeMap<(Pid, LaneId), BlockedThread>;
-
-/// A turn that holds up its thread.
-pub(crate) struct BlockedThread {
-    instance: String,
-    epoch: Epoch,
-    /// Processes that could take the instance.
-    others: Vec<Pid>,
-}
 
 impl World<'_> {
     pub(super) fn is_settled(&self) -> bool {
