@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::AddAssign;
 use std::time::Duration;
 
-use attempts::{Begun, KeptWork, task_of};
 pub(crate) use lines::LineFacts;
 use lines::{Lines, StoreTime};
 use parking_lot::Mutex;
@@ -46,6 +45,36 @@ pub(crate) enum InstanceState {
     Ended,
 }
 
+/// An attempt that began.
+struct Begun {
+    by: String,
+    /// The count of disturbances of that process when the attempt began, or when the process took it from a queue. A
+    /// disturbance in between may have cost the process the attempt without its knowing.
+    since: u64,
+    /// True if the attempt was taken from a queue.
+    is_task: bool,
+    has_ended: bool,
+    /// True if the attempt was given back while it ran, or begins after that because its process has not heard of it.
+    /// Other processes begin it, too.
+    is_released: bool,
+    /// True if its instance was taken from its process, which had not heard of that.
+    is_unaware: bool,
+}
+
+/// The instances and tasks that a process keeps when it gives back the rest.
+struct KeptWork {
+    instances: BTreeSet<InstanceKey>,
+    tasks: BTreeSet<TaskName>,
+}
+
+/// An attempt that has a slot.
+struct Slot {
+    key: String,
+    worker: WorkerId,
+    /// True if the attempt may have got its slot by an earlier request, of another worker.
+    is_late: bool,
+}
+
 #[derive(Default)]
 struct WitnessState {
     violations: Vec<String>,
@@ -63,7 +92,7 @@ struct WitnessState {
     /// True if a process may die while the store carries out its request. What it was given is not seen then.
     misses_answers: bool,
     /// Attempts that have slots of the queue of activities.
-    attempt_slots: BTreeMap<TaskName, limited::Slot>,
+    attempt_slots: BTreeMap<TaskName, Slot>,
     /// The number of times that a suspension, an end or a give-back took the attempts of an instance back.
     disturbed_instances: BTreeMap<InstanceKey, u64>,
     disturbances: BTreeMap<String, u64>,
@@ -352,5 +381,15 @@ impl WitnessState {
             seen.state = InstanceState::Open;
         }
         self.goes_on(key);
+    }
+}
+
+/// The name that an attempt has as a task.
+fn task_of(((key, execution, scheduled), attempt): &(Step, u32)) -> TaskName {
+    TaskName {
+        key: *key,
+        execution: *execution,
+        scheduled: *scheduled,
+        attempt: *attempt,
     }
 }

@@ -1,35 +1,11 @@
 //! The attempts of activities that begin and end outside the store.
 
-use std::collections::BTreeSet;
-
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{InstanceKey, Task, TaskName, WorkerId};
+use perdure_provider::{Task, WorkerId};
 use perdure_runtime::ActivityJob;
 
-use super::{Step, Witness};
+use super::{Begun, Witness, task_of};
 use crate::log::Log;
-
-/// An attempt that began.
-pub(super) struct Begun {
-    pub(super) by: String,
-    /// The count of disturbances of that process when the attempt began, or when the process took it from a queue. A
-    /// disturbance in between may have cost the process the attempt without its knowing.
-    pub(super) since: u64,
-    /// True if the attempt was taken from a queue.
-    pub(super) is_task: bool,
-    pub(super) has_ended: bool,
-    /// True if the attempt was given back while it ran, or begins after that because its process has not heard of it.
-    /// Other processes begin it, too.
-    pub(super) is_released: bool,
-    /// True if its instance was taken from its process, which had not heard of that.
-    pub(super) is_unaware: bool,
-}
-
-/// The instances and tasks that a process keeps when it gives back the rest.
-pub(super) struct KeptWork {
-    pub(super) instances: BTreeSet<InstanceKey>,
-    pub(super) tasks: BTreeSet<TaskName>,
-}
 
 impl Witness {
     /// Something happened to a process, after which its attempts may begin anew elsewhere.
@@ -139,15 +115,5 @@ impl Witness {
         known
             .taken
             .insert((step, task.attempt), (process.to_owned(), disturbed));
-    }
-}
-
-/// The name that an attempt has as a task.
-pub(super) fn task_of(((key, execution, scheduled), attempt): &(Step, u32)) -> TaskName {
-    TaskName {
-        key: *key,
-        execution: *execution,
-        scheduled: *scheduled,
-        attempt: *attempt,
     }
 }

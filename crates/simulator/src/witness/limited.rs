@@ -3,16 +3,8 @@
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{InstanceKey, Rate, Task, TaskName, WorkerId};
 
-use super::WitnessState;
+use super::{Slot, WitnessState};
 use crate::code::QUEUE;
-
-/// An attempt that has a slot.
-pub(super) struct Slot {
-    key: String,
-    worker: WorkerId,
-    /// True if the attempt may have got its slot by an earlier request, of another worker.
-    is_late: bool,
-}
 
 impl WitnessState {
     /// A worker was given an attempt. If it is new, it got a slot.
