@@ -1,6 +1,8 @@
 import { posix } from 'node:path';
 import ts from 'typescript';
 
+import { circlesOf } from './circles.ts';
+
 // The rules of ARCHITECTURE.md about dependencies as tables, and functions from facts to the list of violations.
 
 const OURS = 'perdure-';
@@ -301,35 +303,13 @@ function cycles(imports: readonly Import[]): string[] {
   return found;
 }
 
-/**
- * Returns the circles of more than two files whose imports lead from each of them to each other one, types included:
- * the strongly connected components of the imports. The exceptions above do not count.
- */
+/** Returns the {@link circlesOf circles} of imports in js/, types included. The exceptions above do not count. */
 export function circles(imports: readonly Import[]): string[][] {
   const next = new Map<string, Set<string>>();
   for (const { from, to, isType } of imports)
     if (to.startsWith('.') && !isException(from, resolve(from, to), isType))
       next.set(from, (next.get(from) ?? new Set()).add(resolve(from, to)));
-  const reached = new Map([...next.keys()].map((file) => [file, reachedFrom(file, next)]));
-  const found = new Map<string, string[]>();
-  for (const [file, others] of reached) {
-    const circle = [...others].filter((other) => reached.get(other)?.has(file)).sort();
-    if (circle.length > 2) found.set(circle.join(), circle);
-  }
-  return [...found.values()];
-}
-
-/** Returns the files that the imports of a file lead to. */
-function reachedFrom(file: string, next: ReadonlyMap<string, ReadonlySet<string>>): Set<string> {
-  const found = new Set<string>();
-  const open = [file];
-  for (let at = open.pop(); at !== undefined; at = open.pop())
-    for (const target of next.get(at) ?? [])
-      if (!found.has(target)) {
-        found.add(target);
-        open.push(target);
-      }
-  return found;
+  return circlesOf(next);
 }
 
 /** Returns the file of js/ that a relative import refers to: `./a.js` is the output of `a.ts`. */
