@@ -5,6 +5,7 @@ import { Schedules } from '../client/schedules.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
 import type { TraceFields } from '../logging/fields.ts';
 import type { ScheduleDefinition } from '../schedules/schedule.ts';
+import { WORKER_NAME } from './runtime-options.ts';
 
 /** The services of a runtime that its schedules need. */
 interface ScheduleHost {
@@ -32,7 +33,8 @@ export class DeclaredSchedules {
 
   /** Creates or changes all of them in the store, and pauses those that are declared no longer. */
   async apply(): Promise<void> {
-    if (this.declared.size === 0) return;
+    // Unrelated programs have the default name.
+    if (this.declared.size === 0 && this.workerName === WORKER_NAME) return;
     const { schedules } = this.host.client;
     for (const { id, spec } of this.declared.values())
       await Schedules.declare(schedules, id, { ...spec, declaredBy: this.workerName });

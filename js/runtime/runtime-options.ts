@@ -87,7 +87,11 @@ export interface RuntimeOptions {
    * debug with breakpoints. Default 5 s.
    */
   turnDeadline?: Duration;
-  /** Name of this worker in the store and in logs. Default `perdure`. */
+  /**
+   * Name of this worker in the store and in logs. A runtime pauses the schedules which runtimes of its name have
+   * declared and it does not declare. With the default name it does so only if it declares schedules, because unrelated
+   * programs have that name, too. Default `perdure`.
+   */
   workerName?: string;
   /** Receives log lines. Default: stderr, in a readable form on a terminal, and as a line of JSON each elsewhere. */
   logger?: Logger;
@@ -185,6 +189,8 @@ export interface KeepLogs {
   days?: number;
 }
 
+/** Default of {@link RuntimeOptions.workerName}. */
+export const WORKER_NAME = 'perdure';
 /** Default of {@link SessionOptions.max}. */
 export const SESSIONS_MAX = 100;
 /** Default of {@link SessionOptions.idle}. */

@@ -49,15 +49,13 @@ import {
   SESSION_IDLE,
   SESSIONS_MAX,
   START_OPTIONS,
+  WORKER_NAME,
 } from './runtime-options.ts';
 import { StuckWork } from './stuck-work.ts';
 import { Threads } from './threads.ts';
 
 // Captured at import: a test's fake timers must not keep a runtime from stopping.
 const later = setImmediate;
-
-/** The default of the option `workerName`. */
-const WORKER_NAME = 'perdure';
 
 /** Heartbeats that the runtime sends within the time of one lease, the same as in the addon. */
 const HEARTBEATS_A_LEASE = 3;

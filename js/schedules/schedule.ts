@@ -15,7 +15,7 @@ export interface ScheduleDefinition {
 /**
  * Declares a schedule: register it with `runtime.register`. The runtime creates it when it starts, or changes it if it
  * was declared otherwise. A schedule whose declaration is gone is paused, with a warning, by the next runtime of the
- * same `workerName` that declares schedules.
+ * same `workerName`. With the default name, only a runtime that declares schedules does so.
  *
  * @param id - 1 to 200 characters
  * @param options - as those of `client.schedules.upsert`

@@ -9,6 +9,7 @@ import {
   PayloadError,
   type Runtime,
   type ScheduleInfo,
+  type ScheduleOptions,
   type ScheduleRun,
   TimeoutError,
 } from 'perdure';
@@ -317,6 +318,52 @@ describe.each(STORES)('on $name', (kind) => {
     await declare(often, never);
     expect((await schedule(second)).paused).toBe(undefined);
     for (const id of [first, second]) await store.client.schedules.delete(id);
+  });
+
+  it('is paused when the last declaration is gone, by a runtime of its name that is not the default one', async () => {
+    const start = { definition: job, input: 'returns' };
+    const [named, unnamed] = [store.id('named'), store.id('unnamed')];
+    const { logger, lines } = collectLines();
+    const own = { workerName: `reports of ${kind.name}`, logLevel: 'warn', logger } as const;
+    const declare = async (id: string, options: object): Promise<void> => {
+      const schedule = defineSchedule(id, { cron: '0 0 1 1 *', start });
+      await (await store.start((runtime) => runtime.register(job, schedule), options)).shutdown();
+    };
+    await declare(named, own);
+    await declare(unnamed, {});
+    for (const options of [{ ...own, workerName: 'another' }, {}, { workerName: 'perdure' }])
+      await (await store.start(register, options)).shutdown();
+    expect([(await schedule(named)).paused, (await schedule(unnamed)).paused]).toEqual([undefined, undefined]);
+    await (await store.start(register, own)).shutdown();
+    expect((await schedule(named)).paused).toMatchObject({ by: 'removal' });
+    expect(lines.map(({ message }) => message)).toEqual([`schedule '${named}' is declared no longer, and was paused`]);
+    expect((await schedule(unnamed)).paused).toBe(undefined);
+    await declare(named, own);
+    expect((await schedule(named)).paused).toBe(undefined);
+    await store.start(register);
+    for (const id of [named, unnamed]) await store.client.schedules.delete(id);
+  });
+
+  it('changes with its declaration, and counts its due times from then on', async () => {
+    const id = store.id('declared');
+    const declare = async (options: ScheduleOptions): Promise<Runtime> =>
+      await store.start((runtime) => runtime.register(job, defineSchedule(id, options)), { workerName: 'changing' });
+    await (await declare({ cron: '0 0 1 1 *', catchUp: 0, start: { definition: job, input: 'returns' } })).shutdown();
+    const begun = Date.now();
+    expect((await schedule(id)).spec).toMatchObject({ times: { kind: 'cron' }, catchUpMs: 0, overlap: 'skip' });
+    await eventually(WITHIN_MS, 'a second is over', async () => Date.now() > begun + 1_000);
+    await declare({ every: '100ms', offset: '50ms', overlap: 'allow', start: { definition: job, input: 'changed' } });
+    const { spec, recent } = await when(id, 'three runs have ended', (runs) => count(runs, 'completed') >= 3);
+    const times = { kind: 'every', everyMs: 100, offsetMs: 50 };
+    expect(spec).toMatchObject({ times, catchUpMs: 3_600_000, overlap: 'allow', declaredBy: 'changing' });
+    for (const { due, runId, outcome } of recent) {
+      // No due time of the second before the change is made up for.
+      expect(due.getTime()).toBeGreaterThan(begun + 500);
+      expect(due.getTime() % 100).toBe(50);
+      if (outcome === 'completed')
+        expect(await store.client.getStatus(runId as string)).toMatchObject({ output: 'changed' });
+    }
+    await store.client.schedules.delete(id);
   });
 
   it('refuses what is wrong, and says what', async () => {
