@@ -91,6 +91,11 @@ function look(spec: ScheduleSpec, id: string, cursorMs: number, nowMs: number): 
   return { dues, missed, missedDues, cursorMs: cursor, nextMs, startsMs };
 }
 
+/** True if two schedules have the same options, whether or not they are declared by workers of one name. */
+function isSame({ declaredBy: _, ...one }: ScheduleSpec, { declaredBy: __, ...other }: ScheduleSpec): boolean {
+  return isDeepStrictEqual(one, other);
+}
+
 function isOpen({ outcome }: DueRecord): boolean {
   return outcome === 'running' || outcome === 'buffered';
 }
@@ -193,7 +198,7 @@ class Schedule {
       spec,
       ...(paused === undefined || isRemoved ? {} : { paused }),
       // With other times or bounds, due times count from now on. Otherwise the schedule keeps its place.
-      cursorMs: before !== undefined && isDeepStrictEqual(before.spec, spec) ? before.cursorMs : this.#ctx.now(),
+      cursorMs: before !== undefined && isSame(before.spec, spec) ? before.cursorMs : this.#ctx.now(),
       nextMs: before?.nextMs ?? null,
     });
   }

@@ -366,6 +366,21 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.schedules.delete(id);
   });
 
+  it('keeps its place when workers of another name declare it', async () => {
+    const id = store.id('moved');
+    const at = [1_000, 1_100].map((ms) => new Date(Date.now() + ms));
+    const moved = defineSchedule(id, { at, overlap: 'allow', start: { definition: job, input: 'returns' } });
+    const declare = async (workerName: string): Promise<Runtime> =>
+      await store.start((runtime) => runtime.register(job, moved), { workerName });
+    await (await declare('worker-1')).shutdown();
+    await eventually(WITHIN_MS, 'all were due', async () => Date.now() > (at[1] as Date).getTime() + 100);
+    await declare('worker-2');
+    const { spec, recent } = await when(id, 'both have ended', (runs) => count(runs, 'completed') === 2);
+    expect(spec.declaredBy).toBe('worker-2');
+    expect(recent.map(({ due }) => due)).toEqual(at.toReversed());
+    await store.client.schedules.delete(id);
+  });
+
   it('refuses what is wrong, and says what', async () => {
     const { schedules } = store.client;
     const start = { definition: job, input: 'returns' };
