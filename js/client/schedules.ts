@@ -321,7 +321,11 @@ function infoOf(id: string, { spec, paused, nextMs, recent, counts }: ScheduleSt
     spec,
     ...(pause === undefined ? {} : { paused: pause }),
     ...(nextMs === null ? {} : { next: new Date(nextMs) }),
-    recent: recent.toReversed().map(runOf),
+    // In the state, a run that was buffered stands at the time of its start, and a backfilled one at that of the call.
+    recent: recent
+      .toReversed()
+      .toSorted((one, other) => other.dueMs - one.dueMs)
+      .map(runOf),
     counts,
   };
 }
