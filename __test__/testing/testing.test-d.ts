@@ -1,6 +1,6 @@
 // Types of `perdure/testing`.
 
-import { defineActivity, defineOrchestration, type HistoryEvent, type InstanceHandle } from 'perdure';
+import { defineActivity, defineOrchestration, defineSchedule, type HistoryEvent, type InstanceHandle } from 'perdure';
 import { type ActivityCall, crashEverywhere, type Hang, replay, TestRuntime } from 'perdure/testing';
 import { describe, expect, expectTypeOf, it } from 'vitest';
 
@@ -25,6 +25,14 @@ describe('a test runtime', () => {
     await runtime.start(order);
     // @ts-expect-error: no such clock
     await TestRuntime.create({ clock: 'runs' });
+  });
+
+  it('registers activities, orchestrations and schedules', async () => {
+    const runtime = await TestRuntime.create();
+    const daily = defineSchedule('daily', { every: '1d', start: { definition: order, input: { total: 1 } } });
+    expectTypeOf(runtime.register(charge, order, daily)).toEqualTypeOf<TestRuntime>();
+    // @ts-expect-error: no definition
+    runtime.register({ every: '1d' });
   });
 
   it('puts something in place of an activity that takes and gives the same', async () => {

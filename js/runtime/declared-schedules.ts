@@ -31,13 +31,17 @@ export class DeclaredSchedules {
     this.declared.set(definition.id, definition);
   }
 
+  /** Creates or changes one in the store. */
+  async set({ id, spec }: ScheduleDefinition): Promise<void> {
+    await Schedules.declare(this.host.client.schedules, id, { ...spec, declaredBy: this.workerName });
+  }
+
   /** Creates or changes all of them in the store, and pauses those that are declared no longer. */
   async apply(): Promise<void> {
     // Unrelated programs have the default name.
     if (this.declared.size === 0 && this.workerName === WORKER_NAME) return;
     const { schedules } = this.host.client;
-    for (const { id, spec } of this.declared.values())
-      await Schedules.declare(schedules, id, { ...spec, declaredBy: this.workerName });
+    for (const definition of this.declared.values()) await this.set(definition);
     for await (const { id, spec, paused } of schedules.list()) {
       if (spec.declaredBy !== this.workerName || this.declared.has(id) || paused !== undefined) continue;
       await Schedules.remove(schedules, id);

@@ -309,8 +309,8 @@ export class Runtime {
   }
 
   /** @internal */
-  static partsOf(runtime: Runtime): { native: NativeRuntime; registry: Registry } {
-    return { native: runtime.#native, registry: runtime.#registry };
+  static partsOf(runtime: Runtime): { native: NativeRuntime; registry: Registry; schedules: DeclaredSchedules } {
+    return { native: runtime.#native, registry: runtime.#registry, schedules: runtime.#schedules };
   }
 
   async #start(queues: QueuesToSet): Promise<void> {

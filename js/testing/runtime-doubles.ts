@@ -11,6 +11,7 @@ import type { NativeStore } from '../binding/native-classes.ts';
 import type { StoreRequest } from '../binding/store.ts';
 import type { TestDoubles } from '../store/test-doubles.ts';
 import type { TestActivities } from './test-activities.ts';
+import type { TestSchedules } from './test-schedules.ts';
 import type { TestTime } from './test-time.ts';
 
 /** A wait of a client for the end, a change or an answer of an instance. */
@@ -38,13 +39,21 @@ export class RuntimeDoubles implements TestDoubles {
   /** A leap of the clock costs no lease, and an instance keeps its place however long it sleeps. */
   readonly runtime = { leaseMs: FOR_EVER_MS, turnDeadlineMs: FOR_EVER_MS, holdTimerMs: FOR_EVER_MS };
   private readonly activities: TestActivities;
+  private readonly schedules: TestSchedules;
   private readonly begun = new Map<number, Wait>();
   private readonly isOpen: (request: number) => boolean;
   private readonly crash: () => void;
 
-  constructor(time: TestTime, activities: TestActivities, isOpen: (request: number) => boolean, crash: () => void) {
+  constructor(
+    time: TestTime,
+    activities: TestActivities,
+    schedules: TestSchedules,
+    isOpen: (request: number) => boolean,
+    crash: () => void,
+  ) {
     this.timers = time;
     this.activities = activities;
+    this.schedules = schedules;
     this.isOpen = isOpen;
     this.crash = crash;
   }
@@ -65,7 +74,7 @@ export class RuntimeDoubles implements TestDoubles {
         if (isWait(asked)) {
           this.begun.set(request, { request, instanceId: asked.id, activity: currentActivity() });
         }
-        ask(request, question, value);
+        this.schedules.request(request, () => ask(request, question, value));
       },
     });
   }

@@ -21,6 +21,7 @@ import type { OrchestrationContext } from '../orchestration/orchestration-contex
 import type { RuntimeEvents } from '../runtime/main-host.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { RUNTIME_OPTIONS, type RuntimeOptions } from '../runtime/runtime-options.ts';
+import { isSchedule, type ScheduleDefinition } from '../schedules/schedule.ts';
 import { Provider, StorePort } from '../store/providers.ts';
 import { abortSignal, untilAborted } from '../util/abort.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
@@ -33,6 +34,7 @@ import { checkTypes, TypeRegistry, type ValueTypes } from '../values/value-types
 import { RuntimeDoubles } from './runtime-doubles.ts';
 import { StuckError, WaitExplanation } from './stuck-error.ts';
 import { type ActivityCall, type Hang, TestActivities } from './test-activities.ts';
+import { TestSchedules } from './test-schedules.ts';
 import { TestTime } from './test-time.ts';
 
 /** Options of a {@link Runtime} that make a difference in a test. */
@@ -139,6 +141,7 @@ export class TestRuntime {
   readonly #runtime: Runtime;
   readonly #time: TestTime;
   readonly #activities: TestActivities;
+  readonly #schedules: TestSchedules;
   readonly #doubles: RuntimeDoubles;
   readonly #limits: RuntimeLimits | undefined;
   readonly #isGuarded: boolean;
@@ -174,9 +177,11 @@ export class TestRuntime {
       parseDuration(patience, 'patience'),
     );
     this.#activities = new TestActivities(() => this.#time.nowMs);
+    this.#schedules = new TestSchedules(this.#time, () => ({ declared: this.#parts.schedules, port: this.#port }));
     this.#doubles = new RuntimeDoubles(
       this.#time,
       this.#activities,
+      this.#schedules,
       (request) => this.#port.isOpen(request),
       () => this.#native.crash(this.#parts.native),
     );
@@ -217,13 +222,18 @@ export class TestRuntime {
   // ---- what runs ----
 
   /**
-   * Registers results of `defineActivity` and `defineOrchestration`, as `runtime.register` does.
+   * Registers results of `defineActivity`, `defineOrchestration` and `defineSchedule`, as `runtime.register` does. A
+   * schedule is set at the present time of the clock, before all that the test requests from then on. If that fails,
+   * the next call that the test awaits rejects with the reason, at the latest {@link close}.
    *
    * @throws RuntimeStateError when one is already registered
    * @throws TypeError when one is no definition
    */
-  register(...definitions: readonly (ActivityDefinition | OrchestrationDefinition)[]): this {
-    this.#runtime.register(...definitions);
+  register(...definitions: readonly (ActivityDefinition | OrchestrationDefinition | ScheduleDefinition)[]): this {
+    for (const definition of definitions) {
+      if (isSchedule(definition)) this.#schedules.add(definition);
+      else this.#runtime.register(definition);
+    }
     this.#time.stir();
     return this;
   }
@@ -356,6 +366,7 @@ export class TestRuntime {
   async settled(options?: TestWaitOptions): Promise<void> {
     const { signal } = checkOptions(options, WAIT_OPTIONS, 'test.settled') ?? {};
     this.#checkOpen();
+    this.#schedules.check();
     return untilAborted(signal, () => this.#time.rest());
   }
 
@@ -513,6 +524,7 @@ export class TestRuntime {
 
   async #advance(toMs: number, { signal }: TestWaitOptions = {}): Promise<void> {
     this.#checkOpen();
+    this.#schedules.check();
     if (this.#time.isAdvancing)
       throw new RuntimeStateError('the clock is already being advanced: await test.advance before the next call');
     await untilAborted(signal, () => this.#time.advance(toMs));
@@ -552,8 +564,9 @@ export class TestRuntime {
       texts: this.#port.texts.ofExports,
       isGuarded: this.#isGuarded,
     };
-    const why = await new WaitExplanation(this.client, host, this.#activities.calls)
-      .of(waits.map(({ instanceId }) => instanceId))
+    const explanation = new WaitExplanation(this.client, host, this.#activities.calls);
+    const why = await this.#schedules
+      .pass(() => explanation.of(waits.map(({ instanceId }) => instanceId)))
       .catch((error: unknown) => `\n  the waits of the instances cannot be read: ${String(error)}`);
     // Work has begun meanwhile.
     if (this.#time.nextDueMs !== due || this.#atWork().length > 0) return;
@@ -562,9 +575,11 @@ export class TestRuntime {
   }
 
   async #close(): Promise<void> {
+    this.#schedules.end();
     await this.#runtime.shutdown(0);
     await this.#port.close();
     this.#time.end(new RuntimeStateError('the test runtime was closed'));
+    this.#schedules.check();
   }
 }
 

@@ -128,10 +128,11 @@ export class TestTime implements Timers {
     return this.target !== null;
   }
 
-  /** Rejects the waits of `advance` and `rest`, which cannot end. */
-  giveUp(error: Error): void {
+  /** Rejects the waits of `advance` and `rest`, which cannot end. Returns true if there were any. */
+  giveUp(error: Error): boolean {
     const waiting = this.takeWaiting();
     for (const { reject } of waiting) reject(error);
+    return waiting.length > 0;
   }
 
   /** Resolves once all is at rest. */
