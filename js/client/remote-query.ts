@@ -1,9 +1,10 @@
 // Queries whose code is in other processes: a worker that has the code runs a built-in orchestration, which asks there.
 
-import { NotRegisteredError, RuntimeStateError, TimeoutError } from '../errors/errors.ts';
+import { ActivityError, NotRegisteredError, PayloadError, RuntimeStateError, TimeoutError } from '../errors/errors.ts';
 import { type QueryOutcome, type QueryRequest, queryCodeOf } from '../orchestration/query-code.ts';
 import type { StorePort } from '../store/providers.ts';
 import type { MissingCode } from '../store/query-host.ts';
+import { isInstance } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
 import { shareWorkers } from './description.ts';
 import type { Requests } from './requests.ts';
@@ -36,13 +37,19 @@ export async function askWorker(
     const begin = () => port.open({ kind: 'waitForEnd', id, orSuspension: true });
     const reply = await within(begin, limits, port.timers, () => Promise.reject(late(request, code, limits)));
     const status = requests.statusOf<QueryOutcome>(reply);
-    if (status?.output === undefined) throw status?.error ?? new RuntimeStateError(`query '${id}' was stopped`);
+    if (status?.output === undefined)
+      throw failure(status?.error) ?? new RuntimeStateError(`query '${id}' was stopped`);
     if (status.output.kind === 'refused') throw status.output.error;
     return status.output.value;
   } finally {
     // What stays is an ended instance, or one that ends: a prune deletes it.
     await remove(port, id).catch(() => {});
   }
+}
+
+/** Returns the error of a query. What surrounds an answer in the store may make it too large by some bytes. */
+function failure(error: Error | undefined): Error | undefined {
+  return isInstance(error, ActivityError) && isInstance(error.cause, PayloadError) ? error.cause : error;
 }
 
 async function remove(port: StorePort, id: string): Promise<void> {

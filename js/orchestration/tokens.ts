@@ -4,6 +4,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 import type { Issued } from '../driver/command.ts';
+import { currentScheduler } from '../driver/current-scheduler.ts';
 import type { EnginePort } from '../driver/engine.ts';
 import { FAILED, type Future, OK } from '../driver/future.ts';
 import { ChildFuture } from '../driver/other-instances.ts';
@@ -13,6 +14,7 @@ import { InstanceNotFoundError, RuntimeStateError, SubOrchestrationError, Timeou
 import { parseDuration } from '../util/duration.ts';
 import { checkOptions, duration, type OptionTable } from '../util/options.ts';
 import { isInstance, property } from '../util/show.ts';
+import { toPayload } from '../values/payload.ts';
 import { defineBuiltIn } from './definition.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 import type { Token, TokenOptions } from './token-types.ts';
@@ -102,6 +104,7 @@ export function tokenEnded(): RuntimeStateError {
 export const tokenOrchestration = defineBuiltIn(
   TOKEN,
   function* token(ctx: OrchestrationContext, { id, timeoutMs }: TokenInput): Generator<Future<any>, TokenOutcome, any> {
+    const { limits, types } = currentScheduler() as FiberScheduler;
     const ended = ctx.deferred<TokenOutcome>();
     ctx.onUpdate(
       TOKEN,
@@ -111,6 +114,8 @@ export const tokenOrchestration = defineBuiltIn(
       {
         validate: (answer) => {
           if (!isSame(property(answer, 'id'), id)) throw noToken();
+          // The client may have another limit. A value that could not be the output would end the token without it.
+          toPayload(property(answer, 'outcome'), 'value of the token', limits, types);
         },
       },
     );
