@@ -125,7 +125,7 @@ describe('fibers that are left', () => {
     expect(script.turn()).toBe('failed');
     expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({
       code: 'DEADLOCK',
-      message: expect.stringContaining('waits for the cleanup of fiber 1'),
+      message: expect.stringContaining('waits for the end of fiber 1'),
     });
   });
 

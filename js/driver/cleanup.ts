@@ -1,4 +1,5 @@
-// The end of fibers that were told to cancel, as a future. A parent waits for it before its own error goes on.
+// The end of fibers as a future: of those that were told to cancel, before the error of their parent goes on, and of
+// those that the end of an execution waits for.
 
 import { CancelledError } from '../errors/errors.ts';
 import { BaseFuture, FAILED, OK, type Waiter } from './future.ts';
@@ -11,12 +12,17 @@ export class Cleanup extends BaseFuture<void> implements Waiter {
   /** Woken before all of its waiters. */
   readonly wakeRank = 1;
   private readonly fibers: readonly BaseFuture<unknown>[];
+  private readonly what: 'cleanup' | 'end';
   private remaining: number;
 
-  /** @param fibers - pending fibers, at least one, each listed once */
-  constructor(fibers: readonly [BaseFuture<unknown>, ...BaseFuture<unknown>[]]) {
+  /**
+   * @param fibers - pending fibers, at least one, each listed once
+   * @param what - the name of it for people
+   */
+  constructor(fibers: readonly [BaseFuture<unknown>, ...BaseFuture<unknown>[]], what: 'cleanup' | 'end' = 'cleanup') {
     super(fibers[0].scheduler);
     this.fibers = fibers;
+    this.what = what;
     this.remaining = fibers.length;
     for (const fiber of fibers) fiber.subscribe(this);
   }
@@ -51,6 +57,6 @@ export class Cleanup extends BaseFuture<void> implements Waiter {
   override describe(): string {
     const shown = this.fibers.slice(0, FIBERS_SHOWN).map((fiber) => fiber.describe());
     if (this.fibers.length > FIBERS_SHOWN) shown.push(`${this.fibers.length - FIBERS_SHOWN} more`);
-    return `the cleanup of ${shown.join(', ')}`;
+    return `the ${this.what} of ${shown.join(', ')}`;
   }
 }

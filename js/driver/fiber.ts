@@ -412,7 +412,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
       const [first, ...others] = this.scheduler.cancelling.unfinished(this as Fiber<unknown>);
       if (first !== undefined) {
         this.result = { state, value };
-        this.waitFor('ending', new Cleanup([first, ...others]));
+        this.waitFor('ending', new Cleanup([first, ...others], this.isTold ? 'cleanup' : 'end'));
         return;
       }
     }
