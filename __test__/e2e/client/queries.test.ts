@@ -91,6 +91,43 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await store.client.query(id, sum)).toBe(1_007);
   });
 
+  it('an instance that is suspended answers', async () => {
+    await store.start(register);
+    const id = await started(5);
+    await store.client.update(id, add, 1);
+    await store.client.suspend(id, 'the bank is down');
+    // The first query reads the whole history, and the second one is answered by the code that was kept.
+    for (let n = 0; n < 2; n += 1) expect(await store.client.query(id, sum)).toBe(6);
+    if (kind.isShared) expect(await new Client(await store.open()).query(id, sum)).toBe(6);
+    expect(await store.client.getStatus(id)).toMatchObject({ status: 'Suspended' });
+    await store.client.resume(id);
+    expect(await store.client.update(id, add, 1)).toBe(7);
+    expect(await store.client.query(id, sum)).toBe(7);
+  });
+
+  it.runIf(SHARED_STORES.includes(kind))(
+    'an instance that changed code has suspended answers by its code',
+    async () => {
+      const first = await store.start(register);
+      const id = await started(5);
+      await store.client.update(id, add, 1);
+      await first.shutdown();
+      const changed = defineOrchestration('total', function* (ctx) {
+        ctx.onQuery(sum, () => 1);
+        yield* ctx.sleep('1h');
+        return 1;
+      });
+      await store.start((runtime) => runtime.register(changed));
+      await store.client.raiseEvent(id, 'end');
+      await store.suspended(id);
+      store.errors.splice(0);
+      expect(await rejection(store.client.query(id, sum))).toBeInstanceOf(NondeterminismError);
+      const provider = await store.open();
+      new Runtime(provider).register(total);
+      expect(await new Client(provider).query(id, sum)).toBe(6);
+    },
+  );
+
   it('a query writes nothing', async () => {
     await store.start(register);
     const id = await started();
