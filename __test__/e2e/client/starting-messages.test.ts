@@ -1,6 +1,13 @@
 // Messages that start their receiver.
 
-import { Client, defineEvent, defineOrchestration, type OrchestrationContext, type Runtime } from 'perdure';
+import {
+  Client,
+  defineEvent,
+  defineOrchestration,
+  type OrchestrationContext,
+  type PerdureError,
+  type Runtime,
+} from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { SHARED_STORES, STORES } from '../../support/providers.ts';
@@ -17,7 +24,23 @@ function* sums(ctx: OrchestrationContext, from = 0): Generator<any, number, any>
 }
 
 const summed = defineOrchestration('summed', sums);
+interface Told {
+  readonly to: string;
+  readonly onConflict?: 'error' | 'restartIfTerminal' | 'restartIfFailed';
+}
+
 const gone = defineEvent<number>('gone');
+
+/** Sends a message with a start, and returns what became of it. */
+const tells = defineOrchestration('tells', function* (ctx, { to, onConflict }: Told): Generator<any, string, any> {
+  const start = { definition: summed, input: 100, ...(onConflict && { onConflict }) };
+  try {
+    yield* ctx.enqueueEvent(to, 'add', 5, { start });
+    return 'sent';
+  } catch (error) {
+    return `${(error as PerdureError).code}: ${(error as Error).message}`;
+  }
+});
 
 function register(runtime: Runtime): void {
   runtime.register(summed);
@@ -99,6 +122,36 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.waitForOrchestration(id, { timeout: SOON });
     await store.client.enqueueEvent(id, 'add', 5, { start: { ...start, onConflict: 'restartIfFailed' } });
     expect(await output(id)).toBe(105);
+  });
+
+  it('the receiver of an orchestration that has ended is treated as its start says', async () => {
+    await store.start((runtime) => {
+      register(runtime);
+      runtime.register(tells);
+    });
+    const [completed, failed] = [store.id('completed'), store.id('failed')];
+    for (const id of [completed, failed]) {
+      await store.client.startOrchestration(id, id === failed ? 'fails' : 'sums');
+      if (id === completed) await store.client.enqueueEvent(id, 'add', null);
+      await store.client.waitForOrchestration(id, { timeout: SOON });
+    }
+    const send = async (to: string, onConflict?: 'error' | 'restartIfTerminal' | 'restartIfFailed') =>
+      (await store.client.start(tells, { to, ...(onConflict && { onConflict }) })).result({ timeout: SOON });
+    const refused = (id: string) => `RUNTIME_STATE: instance '${id}' has ended and takes no more messages`;
+
+    for (const id of [completed, failed]) {
+      const before = await store.client.getStatus(id);
+      expect(await send(id)).toBe(refused(id));
+      expect(await send(id, 'error')).toBe(refused(id));
+      if (id === completed) expect(await send(id, 'restartIfFailed')).toBe(refused(id));
+      expect(await store.client.getStatus(id)).toEqual(before);
+    }
+    expect(await send(failed, 'restartIfFailed')).toBe('sent');
+    expect(await output(failed)).toBe(105);
+    expect(await send(completed, 'restartIfTerminal')).toBe('sent');
+    // The instance goes on, so the next message reaches it and starts nothing.
+    expect(await send(completed, 'restartIfTerminal')).toBe('sent');
+    expect(await output(completed)).toBe(110);
   });
 
   it('what is wrong is refused, and nothing is started', async () => {
