@@ -12,6 +12,7 @@ import {
   type OrchestrationDefinition,
   type OrchestrationFunction,
 } from '../orchestration/definition.ts';
+import { queryOrchestration } from '../orchestration/query-code.ts';
 import { Registry } from '../runtime/registry.ts';
 import { checkOptions, func, type OptionTable, oneOf, whole } from '../util/options.ts';
 import { isInstance, isList, isRecord, show } from '../util/show.ts';
@@ -205,10 +206,13 @@ function hostOf(
   where: string,
 ): ReplayHost {
   const registry = new Registry();
-  for (const [i, definition] of (isList(definitions) ? definitions : [definitions]).entries()) {
-    registry.addOrchestration(
-      definitionOf(definition, isList(definitions) ? `${where}: definitions[${i}]` : `${where}: the definition`),
+  for (const [i, given] of (isList(definitions) ? definitions : [definitions]).entries()) {
+    const definition = definitionOf(
+      given,
+      isList(definitions) ? `${where}: definitions[${i}]` : `${where}: the definition`,
     );
+    registry.addOrchestration(definition);
+    registry.addOrchestration(queryOrchestration(definition));
   }
   const entries = [...registry.entries()].filter(({ name }) => !isBuiltIn(name));
   const known = entries.map(({ name, version }) => `'${name}' ${version}`);

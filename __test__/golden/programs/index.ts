@@ -23,9 +23,12 @@ import { locks, namedLock } from './locks.ts';
 import { messages } from './messages.ts';
 import { childRetries, children, full, others, startedReceivers, starts } from './other-instances.ts';
 import { freePatterns, patterns, polls } from './patterns.ts';
+import { queries } from './queries.ts';
+import { activityQueues, admissions } from './queues.ts';
 import { scheduleRun, schedules } from './schedules.ts';
 import { givenUp, outOfTime, pool, saga, shielded, together } from './scopes.ts';
 import { streams } from './streams.ts';
+import { limitsGiven, timeLimits } from './time-limits.ts';
 import { late, timers } from './timers.ts';
 import { token, tokens } from './tokens.ts';
 import { unbegun, waiting } from './unended.ts';
@@ -81,4 +84,9 @@ export const PROGRAMS: readonly Program[] = [
   streams,
   schedules,
   scheduleRun,
+  admissions,
+  activityQueues,
+  timeLimits,
+  limitsGiven,
+  queries,
 ];
