@@ -200,4 +200,106 @@ describe('crashEverywhere', () => {
     const state = { sum: 10, lines };
     expect(result).toEqual([[['fulfilled', 'rejected', 'fulfilled'], 1, 10, state], state]);
   });
+
+  it('finds no difference in updates whose handlers take steps, from a client and from an orchestration', async () => {
+    const shelf = defineOrchestration('shelf', function* (ctx) {
+      const items: string[] = [];
+      ctx.onUpdate(
+        'put',
+        function* (item: string) {
+          const packed = yield* ctx.call(pack, item);
+          yield* ctx.sleep('1h');
+          if (item === 'bomb') throw new RangeError('it does not fit');
+          items.push(packed);
+          ctx.state.set('count', items.length);
+          return items.length;
+        },
+        {
+          validate: (item) => {
+            if (item === '') throw new TypeError('there is nothing to put');
+          },
+        },
+      );
+      yield* ctx.waitForEvent('close');
+      yield* ctx.finishUpdates();
+      return items;
+    });
+    const puts = defineOrchestration('puts', function* (ctx, items: string[]) {
+      const answers: unknown[] = [];
+      for (const item of items) {
+        const [answer] = yield* ctx.allSettled([ctx.update('shelf', 'put', item)]);
+        answers.push(answer?.status === 'fulfilled' ? answer.value : `${answer?.reason}`);
+        answers.push(yield* ctx.readState('shelf', 'count'));
+      }
+      return answers;
+    });
+    const { result, crashes } = await crashEverywhere(async (test) => {
+      test.register(shelf, puts, pack);
+      await test.start(shelf, undefined, { id: 'shelf' });
+      const own = test.client.update('shelf', 'put', 'cup', { updateId: 'own' });
+      await test.advance('2h');
+      const handle = await test.start(puts, ['jug', 'bomb', '', 'plate'], { id: 'puts' });
+      const answers = handle.result();
+      for (let hour = 0; hour < 4; hour += 1) await test.advance('1h');
+      const told = [await own, await answers];
+      await test.client.raiseEvent('shelf', 'close');
+      return [...told, await test.client.handle('shelf').result()];
+    });
+    const refusals = ['RangeError: it does not fit', 2, 'TypeError: there is nothing to put', 2];
+    expect(result).toEqual([1, [2, 2, ...refusals, 3, 3], ['cup', 'jug', 'plate'].map((item) => `a packed ${item}`)]);
+    expect(crashes).toBeGreaterThan(30);
+  });
+
+  it('finds no difference in tokens that are resolved, rejected and late', async () => {
+    const asks = defineOrchestration('asks', function* (ctx) {
+      const [one, two] = [ctx.token<string>({ data: 'one' }), ctx.token({ data: 'two' })];
+      const late = ctx.token({ data: 'late', timeout: '1d' });
+      ctx.setCustomStatus('asked');
+      yield* ctx.call(pack, 'question');
+      const answers = yield* ctx.allSettled([one, two, late]);
+      return answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : `${answer.reason}`));
+    });
+    const { result, crashes } = await crashEverywhere(async (test) => {
+      test.register(asks, pack);
+      const handle = await test.start(asks, undefined, { id: 'asks' });
+      await test.settled();
+      const ids = new Map<unknown, string>();
+      for await (const { data, id } of test.client.listTokens({ open: true })) ids.set(data, id);
+      await test.client.resolveToken(ids.get('one') ?? '', 'yes');
+      await test.client.rejectToken(ids.get('two') ?? '', 'no');
+      await test.advance('2d');
+      const statuses: Record<string, string> = {};
+      for await (const { data, status } of test.client.listTokens()) statuses[String(data)] = status;
+      return [await handle.result(), statuses];
+    });
+    const late = 'TimeoutError: the token was not resolved within 86400000 ms';
+    expect(result).toEqual([['yes', 'Error: no', late], { one: 'resolved', two: 'rejected', late: 'expired' }]);
+    expect(crashes).toBeGreaterThan(15);
+  });
+
+  it('finds no difference in a queue with limits, whose slots are free again after each crash', async () => {
+    const works = defineOrchestration('works', function* (ctx, item: string) {
+      const packed = yield* ctx.call(pack, item);
+      yield* ctx.sleep('1h');
+      return packed;
+    });
+    const { result, crashes } = await crashEverywhere(async (test) => {
+      test.register(works, pack);
+      await test.client.queues.set('packing', { concurrency: 2, perKey: { concurrency: 1 } });
+      const start = (id: string, key: string) => test.start(works, id, { id, queue: 'packing', key });
+      const handles = [await start('a1', 'a'), await start('a2', 'a'), await start('b1', 'b'), await start('b2', 'b')];
+      await test.settled();
+      const { running, waiting } = (await test.client.queues.get('packing')) ?? {};
+      await test.advance('1h');
+      await test.advance('1h');
+      const packed = await Promise.all(handles.map((handle) => handle.result()));
+      const later = await start('c1', 'c');
+      await test.advance('1h');
+      const left = await test.client.queues.get('packing');
+      return [running, waiting, packed, await later.result(), left?.running, left?.waiting];
+    });
+    const packed = ['a1', 'a2', 'b1', 'b2', 'c1'].map((item) => `a packed ${item}`);
+    expect(result).toEqual([2, 2, packed.slice(0, 4), packed[4], 0, 0]);
+    expect(crashes).toBeGreaterThan(20);
+  });
 });
