@@ -4,11 +4,10 @@ import { existsSync, readFileSync } from 'node:fs';
 
 /**
  * One line of the log. An attempt of an activity began or returned, or a worker found that it had lost its lease. The
- * latter line has only the fields `event`, `worker` and `at`. `call` and `called` are the begin and the end of an
- * attempt that has a slot of its own.
+ * latter line has only the fields `event`, `worker` and `at`.
  */
 export interface Effect {
-  readonly event: 'begin' | 'end' | 'call' | 'called' | 'lost';
+  readonly event: 'begin' | 'end' | 'lost';
   /** Name of the process. */
   readonly worker: string;
   readonly id: string;
