@@ -8,6 +8,7 @@ import type {
   ChangingAction,
   EventRow,
   InstanceAnswer,
+  QueueAction,
   ScheduleAction,
   TokenAction,
 } from '../answers.ts';
@@ -44,7 +45,7 @@ interface Form {
 }
 
 /** An action on an instance that exists. */
-export type InstanceAction = Exclude<ChangingAction, 'start' | TokenAction | ScheduleAction>;
+export type InstanceAction = Exclude<ChangingAction, 'start' | TokenAction | ScheduleAction | QueueAction>;
 
 const CANCEL_TEXT =
   'Its pending steps throw CancelledError, and its code may clean up. ' +
