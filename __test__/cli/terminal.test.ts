@@ -11,7 +11,7 @@ import { agoText, bytesText, plainValue, spanText } from '../../js/cli/text.ts';
 import { waterfall } from '../../js/cli/waterfall.ts';
 import type { HistoryEventKind } from '../../js/client/history.ts';
 import { Bars } from '../../js/dashboard/bars.ts';
-import { exactSpanText } from '../../js/util/duration.ts';
+import { durationText, exactSpanText } from '../../js/util/duration.ts';
 
 /** Returns a terminal of some width, or none, and functions that read its output. */
 function terminal({ columns, json = false }: { columns?: number; json?: boolean }): {
@@ -162,6 +162,7 @@ it('spans and sizes read well', () => {
     '1h 30m',
     '1d 1h 1m 1s 1ms',
   ]);
+  expect([0, 1_500, 5_400_000, 86_400_000].map(durationText)).toEqual(['0ms', '1500ms', '90m', '1d']);
   expect([0, 1_023, 1_024, 1_536, 5 * 1_024 ** 3].map(bytesText)).toEqual([
     '0 B',
     '1023 B',

@@ -250,8 +250,9 @@ describe.each(STORES)('on $name', (kind) => {
   it('takes no action when it is read-only', async () => {
     const id = await open();
     const actions = ['raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'delete', 'start', 'restart'];
-    const others = ['update', 'resolveToken', 'rejectToken', 'pauseSchedule', 'resumeSchedule', 'triggerSchedule'];
-    for (const action of [...actions, ...others, 'pauseQueue', 'resumeQueue'])
+    const schedules = ['pause', 'resume', 'trigger', 'set', 'delete', 'backfill'].map((verb) => `${verb}Schedule`);
+    const others = ['update', 'resolveToken', 'rejectToken', 'pauseQueue', 'resumeQueue'];
+    for (const action of [...actions, ...schedules, ...others])
       expect(await verdict(asker({ readOnly: true }).post(action, { id })), action).toBe('403 READ_ONLY');
     expect((await store.client.getStatus(id))?.status).toBe('Pending');
   });

@@ -33,6 +33,7 @@ const PATHS = [
   'tokens',
   'locks',
   'schedules',
+  'schedule',
   'history',
   'value',
   'live',
@@ -51,6 +52,9 @@ const PATHS = [
   'pauseSchedule',
   'resumeSchedule',
   'triggerSchedule',
+  'setSchedule',
+  'deleteSchedule',
+  'backfillSchedule',
   'pauseQueue',
   'resumeQueue',
   // An update would wait for a worker, and there is none. Its body is checked as that of a query.
@@ -74,6 +78,7 @@ const PARAMS = [
   'execution',
   'from',
   'limit',
+  'next',
   'event',
   'index',
   'of',
@@ -108,6 +113,7 @@ const text = fc.oneof(
     'NaN',
     'null',
     'known',
+    'perdure.schedule/known',
     'Failed',
     'team:a',
     ':',
@@ -195,6 +201,18 @@ const headers = fc.dictionary(
   headerText,
   { maxKeys: 4 },
 );
+/** Options of a schedule that are nearly right. Right ones would wait for a worker. */
+const options = fc.record(
+  {
+    cron: fc.oneof(text, fc.constant('30 2 * * *'), fc.jsonValue()),
+    every: fc.oneof(text, fc.constant('10m')),
+    at: fc.array(fc.oneof(text, fc.constant('2030-01-01T00:00:00Z'))),
+    start: fc.record({ name: text, id: text, queue: text, input: fc.jsonValue(), x: fc.jsonValue() }),
+    overlap: text,
+    timeZone: text,
+  },
+  { requiredKeys: ['start'] },
+);
 const body = fc.oneof(
   fc.json(),
   fc.string({ unit: 'binary' }),
@@ -209,6 +227,10 @@ const body = fc.oneof(
         newId: text,
         token: fc.oneof(fc.constant('known'), text, fc.jsonValue()),
         message: fc.oneof(text, fc.jsonValue()),
+        options: fc.oneof(options, fc.jsonValue()),
+        isNew: fc.oneof(fc.boolean(), fc.jsonValue()),
+        from: text,
+        to: text,
         isRead: fc.oneof(fc.boolean(), fc.jsonValue()),
         executionId: fc.oneof(fc.integer(), fc.jsonValue()),
       },

@@ -234,6 +234,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await page.getByRole('heading', { name: `${name} run/`, level: 1 }).waitFor();
     await page.goBack();
     await line.getByRole('link', { name, exact: true }).click();
+    await page.getByRole('heading', { name, exact: true, level: 1 }).waitFor();
+    await page.getByRole('link', { name: instance(name) }).click();
     await page.getByRole('heading', { name: instance(name), level: 1 }).waitFor();
 
     const quiet = await open(`${await served({ token: false, readOnly: true })}#/schedules`);

@@ -7,7 +7,14 @@ import type { CheckedBody } from './query.ts';
 import { pauseQueue, resumeQueue } from './queues.ts';
 import { badRequest } from './refusal.ts';
 import { type RouteContext, statusOf } from './route-context.ts';
-import { pauseSchedule, resumeSchedule, triggerSchedule } from './schedules.ts';
+import {
+  backfillSchedule,
+  deleteSchedule,
+  pauseSchedule,
+  resumeSchedule,
+  setSchedule,
+  triggerSchedule,
+} from './schedule-actions.ts';
 import { checkInput } from './starting.ts';
 import { rejectToken, resolveToken } from './tokens.ts';
 
@@ -32,6 +39,9 @@ const ACTIONS: Actions = {
   pauseSchedule,
   resumeSchedule,
   triggerSchedule,
+  setSchedule,
+  deleteSchedule,
+  backfillSchedule,
   pauseQueue,
   resumeQueue,
 };

@@ -14,8 +14,9 @@ import type { InstanceState } from '../client/instance-status.ts';
 import type { StoreStats } from '../client/stats.ts';
 import type { StreamInfo } from '../client/streams.ts';
 import type { TokenInfo } from '../client/tokens.ts';
-import type { DueOutcome, Paused, ScheduleState } from '../schedules/schedule-data.ts';
+import type { DueOutcome } from '../schedules/schedule-data.ts';
 import type { DashboardAction } from './options.ts';
+import type { DueCounts, ScheduleBodies } from './schedule-answers.ts';
 
 /** The body of every refusal. */
 export interface ErrorAnswer {
@@ -301,33 +302,6 @@ export interface LockRow {
   readonly updatedAtMs: number;
 }
 
-/** `GET api/v1/schedules`: the schedules, the newest first. */
-export interface SchedulesAnswer {
-  readonly items: readonly ScheduleRow[];
-  readonly cursor: string | null;
-}
-
-export interface ScheduleRow {
-  /** Id of the instance that the schedule is. */
-  readonly id: string;
-  /** Id of the schedule. */
-  readonly name: string;
-  /** True if the instance is suspended, so that the schedule does nothing. */
-  readonly isSuspended: boolean;
-  /** Absent until a worker has set the schedule. */
-  readonly set?: {
-    readonly times: string;
-    /** The orchestration that is started. */
-    readonly starts: { readonly name: string; readonly version?: string };
-    /** Absent if the schedule is paused, or has no further due time. */
-    readonly nextMs?: number;
-    readonly paused?: { readonly sinceMs: number; readonly by: Paused['by']; readonly note?: string };
-    /** The last of the recent due times that has a run, with the id of that instance. */
-    readonly last?: { readonly id: string; readonly dueMs: number; readonly outcome: DueOutcome };
-    readonly counts: ScheduleState['counts'];
-  };
-}
-
 /** `GET api/v1/queues`: the queues, in the order of their names. */
 export interface QueuesAnswer {
   readonly items: readonly QueueRow[];
@@ -486,7 +460,7 @@ export interface LogRow {
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** The bodies of the actions: `POST api/v1/<action>`. */
-export interface ActionBodies {
+export interface ActionBodies extends ScheduleBodies {
   readonly raise: { id: string; name: string; data?: unknown };
   readonly enqueue: { id: string; queue: string; data?: unknown };
   readonly cancel: { id: string; reason?: string };
@@ -512,10 +486,6 @@ export interface ActionBodies {
   /** `id` is the instance that waits, and `token` the instance that the token is. */
   readonly resolveToken: { id: string; token: string; value?: unknown };
   readonly rejectToken: { id: string; token: string; message: string };
-  /** For these three, `id` is the instance that the schedule is. */
-  readonly pauseSchedule: { id: string; note?: string };
-  readonly resumeSchedule: { id: string };
-  readonly triggerSchedule: { id: string };
   /** For these two, `id` is the name of the queue. */
   readonly pauseQueue: { id: string };
   readonly resumeQueue: { id: string };
@@ -553,7 +523,7 @@ export type BulkAction = Exclude<ChangingAction, 'start' | 'restart' | TokenActi
 export type TokenAction = Extract<ChangingAction, 'resolveToken' | 'rejectToken'>;
 
 /** An action on a schedule. */
-export type ScheduleAction = Extract<ChangingAction, 'pauseSchedule' | 'resumeSchedule' | 'triggerSchedule'>;
+export type ScheduleAction = ChangingAction & keyof ScheduleBodies;
 
 /** An action on a queue. */
 export type QueueAction = Extract<ChangingAction, 'pauseQueue' | 'resumeQueue'>;
@@ -596,4 +566,6 @@ export interface ActionAnswer {
   readonly id: string;
   /** After a schedule was run: the decision of the schedule, with the id of the instance that was started. */
   readonly run?: { readonly outcome: DueOutcome; readonly id?: string };
+  /** After a backfill: the decisions of the schedule. */
+  readonly dues?: DueCounts;
 }

@@ -13,9 +13,10 @@ import { isInstance, isList, show } from '../util/show.ts';
 /**
  * The kind of a request. `'read'` is every request for stored data. `'query'` asks the code of an instance, or reads an
  * entity: it changes nothing, and a dashboard that is `readOnly` allows it. `'update'` sends an update, or calls an
- * entity. `'resolveToken'` and `'rejectToken'` end a token of an instance. `'pauseSchedule'`, `'resumeSchedule'` and
- * `'triggerSchedule'` change or run a schedule. `'pauseQueue'` and `'resumeQueue'` change a queue. `'start'` starts a
- * new instance, and `'restart'` starts an instance again, with its input.
+ * entity. `'resolveToken'` and `'rejectToken'` end a token of an instance. `'pauseSchedule'`, `'resumeSchedule'`,
+ * `'setSchedule'` and `'deleteSchedule'` change a schedule, and `'triggerSchedule'` and `'backfillSchedule'` run it.
+ * `'setSchedule'` also creates one, which starts any orchestration with any input. `'pauseQueue'` and `'resumeQueue'`
+ * change a queue. `'start'` starts a new instance, and `'restart'` starts an instance again, with its input.
  */
 export type DashboardAction =
   | 'read'
@@ -35,6 +36,9 @@ export type DashboardAction =
   | 'pauseSchedule'
   | 'resumeSchedule'
   | 'triggerSchedule'
+  | 'setSchedule'
+  | 'deleteSchedule'
+  | 'backfillSchedule'
   | 'pauseQueue'
   | 'resumeQueue';
 
@@ -42,7 +46,10 @@ export type DashboardAction =
 export interface ValuePlace {
   /** Id of the instance that the value belongs to. */
   readonly instanceId: string;
-  /** Name of the orchestration; not known when a single event or a logged line is read. */
+  /**
+   * Name of the orchestration; not known when a single event or a logged line is read. For the input of the runs of a
+   * schedule, and for the error of a run: the orchestration that is started.
+   */
   readonly orchestration?: string;
   /**
    * Kind of the value. `message` is the data of an event or message that was raised, enqueued or sent; `reason` is the
@@ -50,7 +57,7 @@ export interface ValuePlace {
    * details of the last heartbeat of an open activity; `logMessage` and `logFields` are the message and the fields of a
    * line that an orchestration logged; `state` is a value that an orchestration published with `ctx.state`; `stream` is
    * an entry of a stream; `answer` is the answer of an update or a query, or of a call or a read of an entity. The data
-   * of a token is an `input`.
+   * of a token is an `input`, and so is the input of the runs of a schedule.
    */
   readonly kind:
     | 'input'

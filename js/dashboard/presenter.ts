@@ -82,13 +82,17 @@ export class Presenter {
     return firstOf(typeof shown === 'string' ? shown : valueText(shown, SHOWN_MAX.row).text);
   }
 
+  /** Returns the first line of an error; `undefined` when the redaction removed it. */
+  errorLine(error: Error, place: ValuePlace): string | undefined {
+    return messageOf(this.#redacted(error, place));
+  }
+
   row(instance: InstanceStatus): InstanceRow {
     const { id, name, version, status, executionId, createdAt, updatedAt, completedAt, parentId, priority, tags } =
       instance;
     const place = { instanceId: id, orchestration: name } as const;
     const customStatus = this.value(instance.customStatus, { ...place, kind: 'customStatus' }, SHOWN_MAX.row);
-    const error =
-      instance.error === undefined ? undefined : messageOf(this.#redacted(instance.error, { ...place, kind: 'error' }));
+    const error = instance.error && this.errorLine(instance.error, { ...place, kind: 'error' });
     return {
       id,
       name,

@@ -3,6 +3,7 @@
 import { LIST_OPTIONS, type ListOptions } from '../client/listing.ts';
 import { LOGS_OPTIONS, type LogsOptions } from '../client/logs.ts';
 import { BUILT_IN, isBuiltIn } from '../orchestration/definition.ts';
+import { OVERLAPS } from '../schedules/schedule-data.ts';
 import {
   bool,
   checkName,
@@ -13,6 +14,7 @@ import {
   priority,
   text,
   textsByName,
+  time,
   whole,
 } from '../util/options.ts';
 import { isRecord, show } from '../util/show.ts';
@@ -39,7 +41,7 @@ const BODY_MAX = 4 * 1024 * 1024;
 export const URL_MAX = 8_192;
 
 /** @throws Refusal with the message of the TypeError that `check` throws */
-function checked<T>(check: () => T): T {
+export function checked<T>(check: () => T): T {
   try {
     return check();
   } catch (error) {
@@ -214,6 +216,13 @@ const BODIES: Readonly<Record<ChangingAction, { table: OptionTable; needs: reado
   pauseSchedule: { table: { id: named, note: named }, needs: ['id'] },
   resumeSchedule: { table: { id: named }, needs: ['id'] },
   triggerSchedule: { table: { id: named }, needs: ['id'] },
+  // The options are checked as those of a client.
+  setSchedule: { table: { id: named, options: () => {}, isNew: bool, keepsInput: bool }, needs: ['id', 'options'] },
+  deleteSchedule: { table: { id: named }, needs: ['id'] },
+  backfillSchedule: {
+    table: { id: named, from: time, to: time, overlap: oneOf(...OVERLAPS) },
+    needs: ['id', 'from', 'to'],
+  },
   pauseQueue: { table: { id: named }, needs: ['id'] },
   resumeQueue: { table: { id: named }, needs: ['id'] },
 };

@@ -25,7 +25,7 @@ import type { Query } from './query.ts';
 import { queues } from './queues.ts';
 import { badRequest } from './refusal.ts';
 import { checkExecution, descriptionOf, found, type RouteContext, statusOf } from './route-context.ts';
-import { schedules } from './schedules.ts';
+import { schedule, schedules } from './schedules.ts';
 import { formOf, startableOf } from './starting.ts';
 import { entries, entryText, streams } from './streams.ts';
 import { tokens } from './tokens.ts';
@@ -45,6 +45,7 @@ export const READS: Readonly<Record<string, Read>> = {
   tokens,
   locks,
   schedules,
+  schedule,
   queues,
   preview: countOf,
   orchestrations,

@@ -1,28 +1,42 @@
-// The schedules of the store, and the actions that pause, resume and run one. The list shows neither the inputs of runs
-// nor their errors.
+// The schedules of the store: the list, which shows neither the inputs of runs nor their errors, and one schedule with
+// its options, its next due times and its recent ones.
 
-import type { Client } from '../client/client.ts';
-import { type InstanceStatus, LIVE_STATES } from '../client/instance-status.ts';
-import { InstanceNotFoundError } from '../errors/errors.ts';
+import { hasEnded, type InstanceStatus, LIVE_STATES } from '../client/instance-status.ts';
 import {
   checkScheduleId,
+  type DueRecord,
   SCHEDULE,
   SCHEDULE_STATE,
+  type ScheduleSpec,
   type ScheduleState,
   scheduleInstance,
 } from '../schedules/schedule-data.ts';
+import type { Times } from '../schedules/times.ts';
 import { timesText } from '../schedules/times-text.ts';
-import type { ActionAnswer, ActionBodies, ScheduleRow, SchedulesAnswer } from './answers.ts';
-import { untilTaken } from './deadline.ts';
+import { durationText } from '../util/duration.ts';
 import type { Presenter } from './presenter.ts';
+import { SHOWN_MAX } from './presenter.ts';
 import { publishedValues } from './published.ts';
 import type { Query } from './query.ts';
+import { Refusal } from './refusal.ts';
 import type { RouteContext } from './route-context.ts';
-
-type Context = Pick<RouteContext, 'client'>;
+import type {
+  DueRow,
+  ScheduleAnswer,
+  ScheduleDetails,
+  ScheduleForm,
+  ScheduleRow,
+  SchedulesAnswer,
+} from './schedule-answers.ts';
 
 /** The begin of the id of an instance that is a schedule. */
-const PREFIX = scheduleInstance('');
+export const PREFIX = scheduleInstance('');
+
+/** Next due times of an answer without `next`. */
+const NEXT = 10;
+
+/** Most next due times of an answer. */
+const NEXT_MAX = 200;
 
 export async function schedules({ client, presenter }: RouteContext, query: Query): Promise<SchedulesAnswer> {
   const page = query.only('cursor', 'limit').page();
@@ -62,42 +76,8 @@ function pausedOf(
   return { sinceMs, by, ...(shown === undefined ? {} : { note: shown }) };
 }
 
-export async function pauseSchedule({ client }: Context, { id, note }: ActionBodies['pauseSchedule']): Promise<void> {
-  const options = note === undefined ? {} : { note };
-  await change(client, id, (name, signal) => client.schedules.pause(name, { ...options, signal }));
-}
-
-export async function resumeSchedule({ client }: Context, { id }: ActionBodies['resumeSchedule']): Promise<void> {
-  await change(client, id, (name, signal) => client.schedules.resume(name, { signal }));
-}
-
-export async function triggerSchedule(
-  { client }: Context,
-  { id }: ActionBodies['triggerSchedule'],
-): Promise<ActionAnswer> {
-  const { outcome, runId } = await change(client, id, (name, signal) => client.schedules.trigger(name, { signal }));
-  return { id, run: { outcome, ...(runId === undefined ? {} : { id: runId }) } };
-}
-
-/**
- * Changes a schedule.
- *
- * @param id - the instance that the schedule is
- * @throws InstanceNotFoundError when there is no such schedule, or no worker has set it so far
- */
-async function change<T>(
-  client: Client,
-  id: string,
-  by: (name: string, signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const name = nameOf(id);
-  if (name === undefined || (await client.schedules.get(name)) === null)
-    throw new InstanceNotFoundError(`there is no schedule '${name ?? id}'`, { instanceId: id });
-  return await untilTaken(`this change of schedule '${name}'`, 'takes effect', (signal) => by(name, signal));
-}
-
 /** Returns the id of the schedule that an instance is; `undefined` if it can be none. */
-function nameOf(id: string): string | undefined {
+export function nameOf(id: string): string | undefined {
   if (!id.startsWith(PREFIX)) return undefined;
   const name = id.slice(PREFIX.length);
   try {
@@ -106,4 +86,87 @@ function nameOf(id: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** @throws Refusal when the id is that of no schedule */
+export async function schedule({ client, presenter }: RouteContext, query: Query): Promise<ScheduleAnswer> {
+  const id = query.only('id', 'next').id();
+  const most = query.number('next', 1, NEXT_MAX) ?? NEXT;
+  const name = nameOf(id);
+  const status = name === undefined ? null : await client.getStatus(id);
+  if (name === undefined || status?.name !== SCHEDULE || hasEnded(status.status))
+    throw new Refusal(404, 'INSTANCE_NOT_FOUND', `there is no schedule '${name ?? id}'`);
+  const state = (await client.getState(id, SCHEDULE_STATE))?.value as ScheduleState | undefined;
+  const row = rowOf(status, state, presenter);
+  if (state === undefined) return row;
+  const dues = await client.schedules.next(name, most + 1);
+  const nextMs = dues.slice(0, most).map((due) => due.getTime());
+  return { ...row, details: { ...detailsOf(id, state, presenter), nextMs, hasMore: dues.length > most } };
+}
+
+function detailsOf(
+  instanceId: string,
+  { spec, recent }: ScheduleState,
+  presenter: Presenter,
+): Omit<ScheduleDetails, 'nextMs' | 'hasMore'> {
+  const place = { instanceId, orchestration: spec.start.name, kind: 'input' } as const;
+  const input = presenter.value(spec.start.input, place, SHOWN_MAX.page);
+  return {
+    options: formOf(spec),
+    ...(input === undefined ? {} : { input }),
+    ...(spec.declaredBy === undefined ? {} : { declaredBy: spec.declaredBy }),
+    recent: recent.toReversed().map((due) => dueOf(due, spec.start.name, instanceId, presenter)),
+  };
+}
+
+function dueOf(
+  { dueMs, outcome, runId, error }: DueRecord,
+  orchestration: string,
+  schedule: string,
+  presenter: Presenter,
+): DueRow {
+  const place = { instanceId: runId ?? schedule, orchestration, kind: 'error' } as const;
+  const line = error === undefined ? undefined : presenter.errorLine(new Error(error), place);
+  return {
+    dueMs,
+    outcome,
+    ...(runId === undefined ? {} : { runId }),
+    ...(line === undefined ? {} : { error: line }),
+  };
+}
+
+/** Returns the options that make the same schedule, without the input of its runs. */
+function formOf(spec: ScheduleSpec): ScheduleForm {
+  const { input: _, ...start } = spec.start;
+  const { times, overlap, catchUpMs, jitterMs, startAtMs, endAtMs, maxRuns, pauseOnFailure } = spec;
+  return {
+    ...timesForm(times),
+    start,
+    overlap,
+    catchUp: durationText(catchUpMs),
+    ...(jitterMs === 0 ? {} : { jitter: durationText(jitterMs) }),
+    ...(startAtMs === undefined ? {} : { startAt: timeText(startAtMs) }),
+    ...(endAtMs === undefined ? {} : { endAt: timeText(endAtMs) }),
+    ...(maxRuns === undefined ? {} : { maxRuns }),
+    pauseOnFailure,
+  };
+}
+
+function timesForm(times: Times): Pick<ScheduleForm, 'cron' | 'timeZone' | 'every' | 'offset' | 'at'> {
+  switch (times.kind) {
+    case 'cron':
+      return { cron: times.cron, timeZone: times.timeZone };
+    case 'every': {
+      const offset = times.offsetMs === 0 ? {} : { offset: durationText(times.offsetMs) };
+      return { every: durationText(times.everyMs), ...offset };
+    }
+    case 'at':
+      return { at: times.atMs.map(timeText) };
+    default:
+      return times satisfies never;
+  }
+}
+
+function timeText(timeMs: number): string {
+  return new Date(timeMs).toISOString();
 }

@@ -50,6 +50,12 @@ export function exactSpanText(ms: number): string {
   return parts.join(' ') || '0ms';
 }
 
+/** Formats a duration in its largest unit without a fraction, as a duration is given: `90m`, `1d`. */
+export function durationText(ms: number): string {
+  const [unit, size] = UNITS.find(([, size]) => ms > 0 && ms % size === 0) ?? ['ms', 1];
+  return `${ms / size}${unit}`;
+}
+
 /** The range of `Date`: a longer span could not be added to any time. */
 const MAX_MS = 8.64e15;
 

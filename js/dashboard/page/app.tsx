@@ -13,6 +13,7 @@ import { Overview } from './overview.tsx';
 import { Problem } from './problem.tsx';
 import { Queues } from './queues.tsx';
 import { linkTo, type Route, useRoute } from './route.ts';
+import { Schedule } from './schedule.tsx';
 import { Schedules } from './schedules.tsx';
 import { ServerInfo } from './server-info.ts';
 import { SignIn } from './sign-in.tsx';
@@ -100,6 +101,8 @@ function Page({ route: { page, params } }: { route: Route }): JSX.Element {
       return <Orchestrations />;
     case 'schedules':
       return <Schedules params={params} />;
+    case 'schedule':
+      return <Schedule key={params.get('id')} id={params.get('id') ?? ''} />;
     case 'queues':
       return <Queues />;
     case 'tokens':
@@ -146,7 +149,8 @@ function storeText(about: AboutAnswer | undefined): string {
 }
 
 function useTitle({ page, params }: Route): void {
-  const title = page === 'instance' ? (params.get('id') ?? '') : `${page.charAt(0).toUpperCase()}${page.slice(1)}`;
+  const isOne = page === 'instance' || page === 'schedule';
+  const title = isOne ? (params.get('id') ?? '') : `${page.charAt(0).toUpperCase()}${page.slice(1)}`;
   useEffect(() => {
     document.title = `${title} · Perdure`;
   }, [title]);

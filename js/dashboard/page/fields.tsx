@@ -5,7 +5,11 @@ import type { JSX } from 'preact';
 export interface FieldDefinition {
   readonly name: string;
   readonly label: string;
-  readonly kind: 'text' | 'json' | 'number' | 'choice';
+  /**
+   * The value of `lines` is a list of texts, that of `time` an ISO text of a time in the reader's zone, and that of
+   * `duration` a number if the text is one.
+   */
+  readonly kind: 'text' | 'json' | 'lines' | 'number' | 'time' | 'duration' | 'choice';
   readonly isNeeded?: boolean;
   /** Suggested values; for a choice all values. */
   readonly known?: readonly string[];
@@ -25,6 +29,13 @@ export const DATA: FieldDefinition = {
   label: 'Data',
   kind: 'json',
   note: 'JSON. An empty field sends no data.',
+};
+
+export const TAGS: FieldDefinition = {
+  name: 'tags',
+  label: 'Tags',
+  kind: 'text',
+  placeholder: 'team:billing, region:eu',
 };
 
 /** The texts of fields, by their names. */
@@ -107,9 +118,10 @@ function Control({
         ))}
       </select>
     );
-  if (kind === 'json')
+  if (kind === 'json' || kind === 'lines')
     return (
       <textarea
+        required={isNeeded}
         rows={5}
         spellcheck={false}
         aria-invalid={isWrong}
@@ -120,7 +132,8 @@ function Control({
     );
   return (
     <input
-      type="text"
+      type={kind === 'time' ? 'datetime-local' : 'text'}
+      step={kind === 'time' ? 1 : undefined}
       inputMode={kind === 'number' ? 'decimal' : 'text'}
       required={isNeeded}
       maxLength={kind === 'number' ? 40 : 4_096}
@@ -147,6 +160,9 @@ export function valuesOf(fields: readonly FieldDefinition[], texts: Texts): Reco
 
 function valueOf({ kind, label, known }: FieldDefinition, text: string): unknown {
   if (kind === 'json') return json(text, label);
+  if (kind === 'duration') return /^\d+$/.test(text) ? Number(text) : text;
+  if (kind === 'time') return new Date(text).toISOString();
+  if (kind === 'lines') return text.match(/\S+/g) ?? [];
   if (kind === 'choice' && known?.join() === 'true,false') return text === 'true';
   if (kind !== 'number') return text;
   const value = Number(text);
@@ -161,4 +177,23 @@ export function json(text: string, label: string): unknown {
   } catch (error) {
     throw new SyntaxError(`${label} is not JSON: ${(error as Error).message}`);
   }
+}
+
+/**
+ * Returns the tags of a text such as `team:billing, region:eu`.
+ *
+ * @throws SyntaxError when a part has no colon
+ */
+export function tagsOf(text: string): Record<string, string> {
+  const parts = text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+  return Object.fromEntries(
+    parts.map((part) => {
+      const at = part.indexOf(':');
+      if (at < 1) throw new SyntaxError(`'${part}' is no tag: write name:value`);
+      return [part.slice(0, at).trim(), part.slice(at + 1).trim()];
+    }),
+  );
 }

@@ -9,6 +9,7 @@ const PAGES = [
   'instance',
   'orchestrations',
   'schedules',
+  'schedule',
   'queues',
   'tokens',
   'locks',

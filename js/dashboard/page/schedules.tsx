@@ -1,22 +1,21 @@
-// The list of schedules, and the actions on one: pause, resume and run now.
+// The list of schedules. Each row has the actions that are taken most: pause, resume and run now.
 
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 
-import type { ActionAnswer, ScheduleAction, ScheduleRow, SchedulesAnswer } from '../answers.ts';
-import { act, useAnswer } from './api.ts';
-import { Dialog } from './dialog.tsx';
-import { type FieldDefinition, Fields, type Texts, valuesOf } from './fields.tsx';
+import type { ScheduleRow, SchedulesAnswer } from '../schedule-answers.ts';
+import { useAnswer } from './api.ts';
 import { ago, count, countdown, time } from './format.ts';
 import { useNow } from './now.ts';
 import { Pager, ROWS, useRefresh } from './pager.tsx';
 import { Problem } from './problem.tsx';
 import { linkTo, queryOf } from './route.ts';
+import { ActionButton, ActionDialog, type AskedSchedule, runActions } from './schedule-actions.tsx';
+import { NewScheduleButton } from './schedule-form.tsx';
 import { useServerInfo } from './server-info.ts';
 import { Status } from './status.tsx';
 
 type ScheduleSet = NonNullable<ScheduleRow['set']>;
-type Outcome = NonNullable<ScheduleSet['last']>['outcome'];
 
 export function Schedules({ params }: { params: URLSearchParams }): JSX.Element {
   const cursors = params.getAll('page');
@@ -30,9 +29,12 @@ export function Schedules({ params }: { params: URLSearchParams }): JSX.Element 
       <div class="head">
         <h1>Schedules</h1>
         <span role="status">{done.on === path ? done.text : ''}</span>
-        <button type="button" onClick={reload}>
-          Refresh
-        </button>
+        <span class="tools">
+          <button type="button" onClick={reload}>
+            Refresh
+          </button>
+          <NewScheduleButton />
+        </span>
       </div>
       {error !== undefined ? (
         <Problem error={error} again={reload} />
@@ -67,7 +69,7 @@ interface RowsProps {
 function Rows({ rows, onDone }: RowsProps): JSX.Element {
   const now = useNow();
   const mayAct = useServerInfo()?.readOnly === false;
-  const [asked, setAsked] = useState<{ action: ScheduleAction; row: ScheduleRow }>();
+  const [asked, setAsked] = useState<AskedSchedule>();
   if (rows.length === 0)
     return <p class="panel empty">No schedules. A schedule appears here when code declares it or a client sets it.</p>;
   return (
@@ -87,7 +89,13 @@ function Rows({ rows, onDone }: RowsProps): JSX.Element {
         <tbody>
           {rows.map((row) => (
             <Row key={row.id} row={row} now={now}>
-              {mayAct ? <Buttons row={row} onAsk={(action) => setAsked({ action, row })} /> : null}
+              {mayAct ? (
+                <td>
+                  {runActions(row).map((action) => (
+                    <ActionButton key={action} action={action} row={row} onAsk={setAsked} />
+                  ))}
+                </td>
+              ) : null}
             </Row>
           ))}
         </tbody>
@@ -96,7 +104,7 @@ function Rows({ rows, onDone }: RowsProps): JSX.Element {
         <ActionDialog
           {...asked}
           onClose={() => setAsked(undefined)}
-          onDone={(text) => {
+          onDone={(_, text) => {
             setAsked(undefined);
             onDone(text);
           }}
@@ -116,7 +124,7 @@ function Row({ row: { id, name, isSuspended, set }, now, children }: RowProps): 
   return (
     <tr>
       <th scope="row" class="id">
-        <a href={linkTo('instance', { id })}>{name}</a> {isSuspended ? <Status of="Suspended" /> : null}
+        <a href={linkTo('schedule', { id })}>{name}</a> {isSuspended ? <Status of="Suspended" /> : null}
       </th>
       {set === undefined ? (
         <td class="faint" colSpan={5}>
@@ -128,7 +136,9 @@ function Row({ row: { id, name, isSuspended, set }, now, children }: RowProps): 
           <td>
             {set.starts.name} <span class="faint">{set.starts.version}</span>
           </td>
-          <NextCell set={set} now={now} />
+          <td class="pause">
+            <Next set={set} now={now} />
+          </td>
           <LastCell last={set.last} now={now} />
           <td>{countsText(set.counts)}</td>
         </>
@@ -146,24 +156,26 @@ const PAUSED_BY: Readonly<Record<NonNullable<ScheduleSet['paused']>['by'], strin
 };
 
 /** The time until the next due time, or the pause. */
-function NextCell({ set: { nextMs, paused }, now }: { set: ScheduleSet; now: number }): JSX.Element {
+export function Next({ set: { nextMs, paused }, now }: { set: ScheduleSet; now: number }): JSX.Element {
   if (paused !== undefined) {
     const { sinceMs, by, note = PAUSED_BY[by] } = paused;
     return (
-      <td class="pause" title={`since ${time(sinceMs)}`}>
+      <span title={`since ${time(sinceMs)}`}>
         <span class={`badge ${by === 'client' ? '' : 'bad'}`}>paused</span> {note}
-      </td>
+      </span>
     );
   }
-  if (nextMs === undefined) return <td class="faint">none</td>;
-  return <td title={time(nextMs)}>{nextMs > now ? `in ${countdown(nextMs, now)}` : 'now'}</td>;
+  if (nextMs === undefined) return <span class="faint">none</span>;
+  return <span title={time(nextMs)}>{nextMs > now ? `in ${countdown(nextMs, now)}` : 'now'}</span>;
 }
 
-const BAD: ReadonlySet<Outcome> = new Set(['failed', 'exists']);
+type Outcome = NonNullable<ScheduleSet['last']>['outcome'];
 
-/** The words for the outcomes of due times that have a run. */
-function outcomeText(outcome: Outcome): string {
-  return outcome === 'exists' ? 'ID was in use' : outcome;
+const BAD: ReadonlySet<Outcome> = new Set(['failed', 'exists', 'missed']);
+
+/** The outcome of a due time. */
+export function OutcomeBadge({ of }: { of: Outcome }): JSX.Element {
+  return <span class={`badge ${BAD.has(of) ? 'bad' : ''}`}>{of === 'exists' ? 'ID was in use' : of}</span>;
 }
 
 function LastCell({ last, now }: { last: ScheduleSet['last']; now: number }): JSX.Element {
@@ -171,7 +183,7 @@ function LastCell({ last, now }: { last: ScheduleSet['last']; now: number }): JS
   const { id, dueMs, outcome } = last;
   return (
     <td title={`${id}: due at ${time(dueMs)}`}>
-      <span class={`badge ${BAD.has(outcome) ? 'bad' : ''}`}>{outcomeText(outcome)}</span>{' '}
+      <OutcomeBadge of={outcome} />{' '}
       <a href={linkTo('instance', { id })}>
         {ago(dueMs, now)} <span class="unseen">the run {id}</span>
       </a>
@@ -179,91 +191,9 @@ function LastCell({ last, now }: { last: ScheduleSet['last']; now: number }): JS
   );
 }
 
-function countsText({ started, skipped, missed }: ScheduleSet['counts']): string {
+export function countsText({ started, skipped, missed }: ScheduleSet['counts']): string {
   const parts = [`${count(started)} started`];
   if (skipped > 0) parts.push(`${count(skipped)} skipped`);
   if (missed > 0) parts.push(`${count(missed)} missed`);
   return parts.join(', ');
-}
-
-function Buttons({
-  row: { name, set },
-  onAsk,
-}: {
-  row: ScheduleRow;
-  onAsk(action: ScheduleAction): void;
-}): JSX.Element {
-  const actions: readonly ScheduleAction[] =
-    set === undefined ? [] : ['triggerSchedule', set.paused === undefined ? 'pauseSchedule' : 'resumeSchedule'];
-  return (
-    <td>
-      {actions.map((action) => (
-        <button key={action} type="button" onClick={() => onAsk(action)}>
-          {KINDS[action].button}… <span class="unseen">the schedule {name}</span>
-        </button>
-      ))}
-    </td>
-  );
-}
-
-interface Kind {
-  readonly title: string;
-  readonly text: string;
-  readonly button: string;
-  readonly fields: readonly FieldDefinition[];
-}
-
-const KINDS: Readonly<Record<ScheduleAction, Kind>> = {
-  pauseSchedule: {
-    title: 'Pause this schedule?',
-    text: 'Due times pass without a run until the schedule is resumed. Runs that go on are left alone.',
-    button: 'Pause',
-    fields: [{ name: 'note', label: 'Note', kind: 'text', note: 'The note is shown while the schedule is paused.' }],
-  },
-  resumeSchedule: {
-    title: 'Resume this schedule?',
-    text: 'The schedule is due again from now on. Due times that have passed are not made up for.',
-    button: 'Resume',
-    fields: [],
-  },
-  triggerSchedule: {
-    title: 'Run this schedule now?',
-    text: 'The schedule starts a run. If another run goes on, the overlap of the schedule decides.',
-    button: 'Run now',
-    fields: [],
-  },
-};
-
-interface ActionDialogProps {
-  readonly action: ScheduleAction;
-  readonly row: ScheduleRow;
-  onClose(): void;
-  onDone(text: string): void;
-}
-
-function ActionDialog({ action, row: { id, name }, onClose, onDone }: ActionDialogProps): JSX.Element {
-  const { title, text, button, fields } = KINDS[action];
-  const [texts, setTexts] = useState<Texts>({});
-  const submit = async (): Promise<void> => {
-    const { note } = valuesOf(fields, texts);
-    const body = { id, ...(note === undefined ? {} : { note: String(note) }) };
-    onDone(doneText(action, name, await act(action, body)));
-  };
-  return (
-    <Dialog title={title} button={button} onSubmit={submit} onClose={onClose}>
-      <p>
-        <code class="id">{name}</code>
-      </p>
-      <p>{text}</p>
-      <Fields fields={fields} texts={texts} onTexts={setTexts} />
-    </Dialog>
-  );
-}
-
-function doneText(action: ScheduleAction, name: string, { run }: ActionAnswer): string {
-  if (action === 'pauseSchedule') return `${name} is paused.`;
-  if (action === 'resumeSchedule') return `${name} is resumed.`;
-  if (run?.outcome === 'skipped') return `${name} starts no run, because another one goes on.`;
-  if (run?.outcome === 'buffered') return `${name} starts a run when the present one has ended.`;
-  return `${name} has started ${run?.id}.`;
 }
