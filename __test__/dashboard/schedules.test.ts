@@ -170,9 +170,12 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       const headers = { 'content-type': 'application/json' };
       expect(await verdict(asker().post(action, { id }, { headers })), action).toBe('403 ACTION_HEADER');
     }
-    // An update of Perdure's own would go around these rights.
+    // Messages of Perdure's own would go around these rights.
     const update = { id, name: 'perdure.schedule.run', input: {} };
+    const data = { ...update, id: 'request-1' };
     expect(await verdict(asker().post('update', update))).toBe('400 BAD_REQUEST');
+    expect(await verdict(asker().post('enqueue', { id, queue: 'perdure.asks', data }))).toBe('400 BAD_REQUEST');
+    expect(await verdict(asker().post('raise', { id, name: 'perdure.asks', data }))).toBe('400 BAD_REQUEST');
     expect(asked).toEqual([
       ['read', undefined],
       ['resumeSchedule', id],

@@ -196,11 +196,18 @@ export interface LinesQuery {
   readonly limit: number;
 }
 
+/** Checks the name of a handler, an event or a queue. Perdure's own messages are sent by actions of their own. */
+function usersName(value: unknown, path: string): void {
+  named(value, path);
+  if (isBuiltIn(value as string))
+    throw new TypeError(`${path} must not begin with '${BUILT_IN}', got ${show(value)}: such names are Perdure's own`);
+}
+
 const REASON = { id: named, reason: text } satisfies OptionTable;
 
 const BODIES: Readonly<Record<ChangingAction, { table: OptionTable; needs: readonly string[] }>> = {
-  raise: { table: { id: named, name: named, data: () => {} }, needs: ['id', 'name'] },
-  enqueue: { table: { id: named, queue: named, data: () => {} }, needs: ['id', 'queue'] },
+  raise: { table: { id: named, name: usersName, data: () => {} }, needs: ['id', 'name'] },
+  enqueue: { table: { id: named, queue: usersName, data: () => {} }, needs: ['id', 'queue'] },
   cancel: { table: REASON, needs: ['id'] },
   terminate: { table: REASON, needs: ['id'] },
   suspend: { table: REASON, needs: ['id'] },
@@ -227,14 +234,7 @@ const BODIES: Readonly<Record<ChangingAction, { table: OptionTable; needs: reado
   resumeQueue: { table: { id: named }, needs: ['id'] },
 };
 
-/** Checks the name of a handler. Perdure's own updates are sent by actions of their own. */
-function handlerName(value: unknown, path: string): void {
-  named(value, path);
-  if (isBuiltIn(value as string))
-    throw new TypeError(`${path} must not begin with '${BUILT_IN}', got ${show(value)}: such names are Perdure's own`);
-}
-
-const QUESTION = { id: named, name: handlerName, input: () => {} } satisfies OptionTable;
+const QUESTION = { id: named, name: usersName, input: () => {} } satisfies OptionTable;
 
 const QUESTIONS: Readonly<Record<Question, OptionTable>> = {
   update: { ...QUESTION, updateId: named, isCall: bool },
