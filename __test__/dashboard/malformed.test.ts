@@ -227,6 +227,7 @@ const body = fc.oneof(
         newId: text,
         token: fc.oneof(fc.constant('known'), text, fc.jsonValue()),
         message: fc.oneof(text, fc.jsonValue()),
+        start: fc.oneof(fc.record({ name: text, version: text, input: fc.jsonValue() }), fc.jsonValue()),
         options: fc.oneof(options, fc.jsonValue()),
         isNew: fc.oneof(fc.boolean(), fc.jsonValue()),
         from: text,

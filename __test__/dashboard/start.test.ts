@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 
-import { SHARED_STORES } from '../support/providers.ts';
+import { ANY_STORE, SHARED_STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { Asker, verdict } from './ask.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
@@ -38,6 +38,13 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     runtime.registerOrchestration('plain', function* (_ctx, input) {
       return input;
     });
+    runtime.registerOrchestration('greeter', function* (ctx, name) {
+      ctx.onUpdate('greet', function* (word: string) {
+        return `${word}, ${name}`;
+      });
+      const { value } = yield ctx.race(ctx.waitForEvent('hello'), ctx.dequeueEvent('words'));
+      return [name, value];
+    });
   }
 
   const asker = (runtime?: Runtime): Asker =>
@@ -49,6 +56,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const there = asker(runtime);
     expect((await there.get('startable')).items).toEqual([
       { name: 'elsewhere', versions: ['3.0.0'] },
+      { name: 'greeter', versions: ['1.0.0'] },
       { name: 'parcel', versions: ['2.0.0', '1.0.0'] },
       { name: 'plain', versions: ['1.0.0'] },
     ]);
@@ -115,6 +123,73 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await store.client.terminateInstance(id);
   });
 
+  it('is made by a message, in one commit with it', async () => {
+    const runtime = await store.start(register);
+    const there = asker(runtime);
+    const id = store.id('greeter');
+    const start = { name: 'greeter', version: '1.0.0', input: 'Ada', tags: { team: 'post' }, priority: 2 };
+    expect(await (await there.post('raise', { id, name: 'hello', data: 1, start })).json()).toEqual({ id });
+    expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({
+      output: ['Ada', 1],
+      tags: { team: 'post' },
+      priority: 2,
+    });
+    // An instance that has ended is not replaced.
+    expect(await verdict(there.post('raise', { id, name: 'hello', start }))).toBe('409 RUNTIME_STATE');
+    const made = (await (await there.post('enqueue', { queue: 'words', data: 'hi', start })).json()) as { id: string };
+    expect(made.id).toMatch(/^[0-9a-f-]{36}$/);
+    expect((await store.client.waitForOrchestration(made.id, SOON)).output).toEqual(['Ada', 'hi']);
+
+    const updated = store.id('greeter');
+    const update = { id: updated, name: 'greet', input: 'hello', updateId: 'first', start };
+    expect(await (await there.post('update', update)).json()).toEqual({
+      outcome: 'value',
+      value: { text: '"hello, Ada"', isWhole: true },
+      updateId: 'first',
+      instanceId: updated,
+    });
+    // The instance is there already, and its start has no effect.
+    const again = { ...update, updateId: 'second', start: { name: 'plain' } };
+    expect(await (await there.post('update', again)).json()).toMatchObject({ value: { text: '"hello, Ada"' } });
+    const { instanceId } = (await (await there.post('update', { name: 'greet', start })).json()) as any;
+    expect((await store.client.getStatus(instanceId))?.name).toBe('greeter');
+    for (const one of [updated, instanceId]) await store.client.terminateInstance(one);
+  });
+
+  it('by a message is checked and allowed as any start is', async () => {
+    const runtime = await store.start(register);
+    const there = asker(runtime);
+    const id = store.id('greeter');
+    const wrong = { name: 'parcel', version: '2.0.0', input: { weight: 31, items: [] } };
+    const messages = { raise: { id, name: 'hello' }, enqueue: { id, queue: 'words' }, update: { id, name: 'greet' } };
+    for (const [action, message] of Object.entries(messages)) {
+      for (const start of [{}, null, 'greeter', { name: '' }, { name: 'greeter', id }, { name: 'greeter', tags: 1 }])
+        expect(await verdict(there.post(action, { ...message, start })), action).toBe('400 BAD_REQUEST');
+      expect(await verdict(there.post(action, { ...message, start: wrong })), action).toBe('422 PAYLOAD');
+      const { id: _, ...withoutId } = message;
+      expect(await verdict(there.post(action, withoutId)), action).toBe('400 BAD_REQUEST');
+      const values = { ...withoutId, start: { name: 'greeter' } };
+      expect(await verdict(there.post('bulk', { action, filter: '', values })), action).toBe('400 BAD_REQUEST');
+      const asked: unknown[] = [];
+      const authorize = (_: Request, asks: string, about: string | undefined): boolean => {
+        asked.push([asks, about]);
+        return asks !== 'start';
+      };
+      const guarded = new Asker(dashboardHandler(store.client, { token: false, authorize }));
+      const body = { ...message, start: { name: 'greeter' } };
+      expect(await verdict(guarded.post(action, body)), action).toBe('403 NOT_AUTHORIZED');
+      expect(asked).toEqual([
+        [action, id],
+        ['start', id],
+      ]);
+      const quiet = new Asker(dashboardHandler(store.client, { token: false, readOnly: true }));
+      expect(await verdict(quiet.post(action, body)), action).toBe('403 READ_ONLY');
+    }
+    const call = { id, name: 'greet', isCall: true, start: { name: 'greeter' } };
+    expect(await verdict(there.post('update', call))).toBe('400 BAD_REQUEST');
+    expect(await store.client.getStatus(id)).toBeNull();
+  });
+
   describe('the form', () => {
     async function form(options: ServeOptions, size = {}): Promise<Page> {
       const dashboard = await serveDashboard(store.client, { token: false, ...options });
@@ -172,6 +247,40 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await dialog.getByRole('button', { name: 'Start', exact: true }).click();
       await page.getByRole('heading', { name: id, level: 1 }).waitFor();
       expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual({ a: [1] });
+    });
+
+    it.runIf(kind === ANY_STORE)('starts an instance with its first message', async () => {
+      await store.start(register);
+      const page = await form({}, { viewport: { width: 360, height: 740 } });
+      const dialog = page.getByRole('dialog');
+      await dialog.getByLabel('Orchestration').fill('greeter');
+      await dialog.getByLabel('Input').fill('"Ada"');
+      await dialog.getByLabel('First message').selectOption('update');
+      await dialog.getByLabel('Name of the update').fill('wait');
+      await dialog.getByLabel('Data of the message').fill('{');
+      await dialog.getByRole('button', { name: 'Start', exact: true }).click();
+      await dialog.getByRole('alert').getByText('Data of the message is not JSON').waitFor();
+      await dialog.getByLabel('Data of the message').fill('"hello"');
+      await dialog.getByLabel('Name of the update').fill('greet');
+      await dialog.getByRole('button', { name: 'Start', exact: true }).click();
+      await dialog.getByRole('region', { name: 'Answer' }).getByText('"hello, Ada"').waitFor();
+      expect(await obstacles(page)).toEqual([]);
+      expect(await overflow(page)).toBe(0);
+      const link = dialog.getByRole('status').getByRole('link');
+      const id = (await link.textContent()) ?? '';
+      await link.click();
+      await page.getByRole('heading', { name: id, level: 1 }).waitFor();
+
+      await page.goBack();
+      await page.getByRole('button', { name: 'Start…' }).click();
+      await dialog.getByLabel('Orchestration').fill('greeter');
+      await dialog.getByLabel('Input').fill('"Bea"');
+      await dialog.getByLabel('First message').selectOption('queue message');
+      await dialog.getByRole('textbox', { name: 'Queue' }).fill('words');
+      await dialog.getByRole('button', { name: 'Start', exact: true }).focus();
+      await page.keyboard.press('Enter');
+      await page.getByRole('group', { name: 'Output' }).getByText('"Bea"').waitFor();
+      await store.client.terminateInstance(id);
     });
 
     it('is missing where the dashboard is read-only', async () => {

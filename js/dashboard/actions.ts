@@ -1,8 +1,9 @@
 // The actions of the dashboard on one instance. Each is one call of the client, except for a restart, which also reads
-// the instance, and a start, whose input is checked first.
+// the instance, and a start, also one by a message, whose input is checked first.
 
 import type { Client } from '../client/client.ts';
-import type { ActionAnswer, ActionBodies, ChangingAction } from './answers.ts';
+import type { SendOptions } from '../orchestration/send-options.ts';
+import type { ActionAnswer, ActionBodies, ChangingAction, MessageStart } from './answers.ts';
 import type { CheckedBody } from './query.ts';
 import { pauseQueue, resumeQueue } from './queues.ts';
 import { badRequest } from './refusal.ts';
@@ -15,7 +16,7 @@ import {
   setSchedule,
   triggerSchedule,
 } from './schedule-actions.ts';
-import { checkInput } from './starting.ts';
+import { checkedStart } from './starting.ts';
 import { rejectToken, resolveToken } from './tokens.ts';
 
 type Context = Pick<RouteContext, 'client' | 'options'>;
@@ -25,8 +26,10 @@ type Actions = {
 };
 
 const ACTIONS: Actions = {
-  raise: ({ client }, { id, name, data }) => client.raiseEvent(id, name, data),
-  enqueue: ({ client }, { id, queue, data }) => client.enqueueEvent(id, queue, data),
+  raise: async (context, { id, name, data, start }) =>
+    context.client.raiseEvent(id, name, data, await sendOptions(context, start)),
+  enqueue: async (context, { id, queue, data, start }) =>
+    context.client.enqueueEvent(id, queue, data, await sendOptions(context, start)),
   cancel: ({ client }, { id, reason }) => client.cancelInstance(id, reason),
   terminate: ({ client }, { id, reason }) => client.terminateInstance(id, reason),
   suspend: ({ client }, { id, reason }) => client.suspend(id, reason),
@@ -58,14 +61,13 @@ export async function act<A extends ChangingAction>(
   return (await ACTIONS[action](context, body)) ?? { id: body.id };
 }
 
-async function start(context: Context, body: CheckedBody<'start'>): Promise<void> {
-  const { id, name, version, input, tags, priority } = body;
-  await checkInput(context.options.runtime, name, version, input);
-  await context.client.startOrchestration(id, name, input, {
-    ...(version === undefined ? {} : { version }),
-    ...(tags === undefined ? {} : { tags }),
-    ...(priority === undefined ? {} : { priority }),
-  });
+async function start(context: Context, { id, ...start }: CheckedBody<'start'>): Promise<void> {
+  const { name, input, ...options } = await checkedStart(context, start);
+  await context.client.startOrchestration(id, name, input, options);
+}
+
+async function sendOptions(context: Context, start: MessageStart | undefined): Promise<SendOptions> {
+  return start === undefined ? {} : { start: await checkedStart(context, start) };
 }
 
 /**

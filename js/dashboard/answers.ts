@@ -461,8 +461,9 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** The bodies of the actions: `POST api/v1/<action>`. */
 export interface ActionBodies extends ScheduleBodies {
-  readonly raise: { id: string; name: string; data?: unknown };
-  readonly enqueue: { id: string; queue: string; data?: unknown };
+  /** With `start`, the message starts its instance if there is none. Without `id`, the id is a UUID then. */
+  readonly raise: { id?: string; name: string; data?: unknown; start?: MessageStart };
+  readonly enqueue: { id?: string; queue: string; data?: unknown; start?: MessageStart };
   readonly cancel: { id: string; reason?: string };
   readonly terminate: { id: string; reason?: string };
   readonly suspend: { id: string; reason?: string };
@@ -491,13 +492,24 @@ export interface ActionBodies extends ScheduleBodies {
   readonly resumeQueue: { id: string };
 }
 
+/** The start of an instance by a message to it. */
+export type MessageStart = Omit<ActionBodies['start'], 'id'>;
+
 /** The bodies of the questions to an instance: `POST api/v1/<question>`. */
 export interface QuestionBodies {
   /**
    * `isCall`: `name` is a handler of the entity that the instance is. Without `updateId`, the id is a UUID. Questions
-   * with the same id are one update.
+   * with the same id are one update. With `start`, the update starts its instance if there is none. Without `id`, the
+   * id is a UUID then.
    */
-  readonly update: { id: string; name: string; input?: unknown; updateId?: string; isCall?: boolean };
+  readonly update: {
+    id?: string;
+    name: string;
+    input?: unknown;
+    updateId?: string;
+    isCall?: boolean;
+    start?: MessageStart;
+  };
   /** `isRead`: `name` is a read of the entity that the instance is. */
   readonly query: { id: string; name: string; input?: unknown; isRead?: boolean };
 }
@@ -511,6 +523,8 @@ export interface QuestionAnswer {
   /** The value or the error. Absent if there is no answer yet, and if it was redacted. */
   readonly value?: ValueText;
   readonly updateId?: string;
+  /** After an update with a start: the id of the instance. */
+  readonly instanceId?: string;
 }
 
 /** An action that changes the store. */

@@ -204,11 +204,13 @@ class Dashboard {
     if (isChanging(path)) {
       const body = bodyOf(path, await this.#body(request, query));
       for (const id of new Set([body.id, newIdOf(body)])) await this.#authorize(request, path, id);
+      await this.#authorizeStart(request, body);
       return Response.json(await act(this.#context, path, body));
     }
     if (isQuestion(path)) {
       const body = questionOf(path, await this.#body(request, query, path === 'query'));
       await this.#authorize(request, path, body.id);
+      await this.#authorizeStart(request, body);
       return Response.json(await answerTo(this.#context, path, body, request.signal));
     }
     if (read === undefined && path !== 'live') throw nothing();
@@ -244,6 +246,11 @@ class Dashboard {
     if (typeof body?.token !== 'string' || !this.#guard.isToken(body.token))
       throw new Refusal(401, 'TOKEN', 'the token is wrong');
     return Response.json({}, { headers: { 'set-cookie': this.#guard.cookie(request, url, this.#base) } });
+  }
+
+  /** A message that may start its instance needs the right to do so. */
+  async #authorizeStart(request: Request, body: { readonly id: string; readonly start?: unknown }): Promise<void> {
+    if (body.start !== undefined) await this.#authorize(request, 'start', body.id);
   }
 
   async #authorize(request: Request, action: DashboardAction, instanceId: string | undefined): Promise<void> {

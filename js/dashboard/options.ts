@@ -104,7 +104,8 @@ export interface DashboardOptions {
    * files of the page, which hold no data. If it throws, the error is logged and the request refused. `instanceId` is
    * the id of the instance, if the request is about one; for a schedule, `perdure.schedule/` and the id of the
    * schedule. For a restart under another id, it is called twice: with the id of the instance, and with the other id.
-   * For an action on many instances, it is called for each of them.
+   * For a message that may start its instance, it is called twice, too: the second time with the action `'start'`. For
+   * an action on many instances, it is called for each of them.
    *
    * @example
    * ```ts

@@ -199,7 +199,7 @@ export class Presenter {
     value: unknown,
     kind: 'answer' | 'error',
     name: string,
-    { id, name: orchestration }: InstanceStatus,
+    { id, name: orchestration }: Pick<InstanceStatus, 'id' | 'name'>,
   ): ValueText | undefined {
     return this.#named(value, { instanceId: id, orchestration, kind, name }, SHOWN_MAX.answer);
   }

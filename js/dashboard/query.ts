@@ -9,6 +9,7 @@ import {
   checkName,
   checkOptions,
   named,
+  nested,
   type OptionTable,
   oneOf,
   priority,
@@ -17,7 +18,7 @@ import {
   time,
   whole,
 } from '../util/options.ts';
-import { isRecord, show } from '../util/show.ts';
+import { isRecord, property, show } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
 import type { ActionBodies, BulkAction, ChangingAction, LogLevel, Question, QuestionBodies } from './answers.ts';
 import { LEVELS, LINES, LINES_MAX } from './log-filter.ts';
@@ -203,20 +204,25 @@ function usersName(value: unknown, path: string): void {
     throw new TypeError(`${path} must not begin with '${BUILT_IN}', got ${show(value)}: such names are Perdure's own`);
 }
 
+const START = { name: named, version: named, input: () => {}, tags: textsByName, priority } satisfies OptionTable;
+
+/** Checks the start of an instance by a message to it. */
+function messageStart(value: unknown, path: string): void {
+  nested(START)(value, path);
+  if (property(value, 'name') === undefined) throw new TypeError(`${path}: name is missing`);
+}
+
 const REASON = { id: named, reason: text } satisfies OptionTable;
 
 const BODIES: Readonly<Record<ChangingAction, { table: OptionTable; needs: readonly string[] }>> = {
-  raise: { table: { id: named, name: usersName, data: () => {} }, needs: ['id', 'name'] },
-  enqueue: { table: { id: named, queue: usersName, data: () => {} }, needs: ['id', 'queue'] },
+  raise: { table: { id: named, name: usersName, data: () => {}, start: messageStart }, needs: ['id', 'name'] },
+  enqueue: { table: { id: named, queue: usersName, data: () => {}, start: messageStart }, needs: ['id', 'queue'] },
   cancel: { table: REASON, needs: ['id'] },
   terminate: { table: REASON, needs: ['id'] },
   suspend: { table: REASON, needs: ['id'] },
   resume: { table: { id: named }, needs: ['id'] },
   delete: { table: { id: named }, needs: ['id'] },
-  start: {
-    table: { id: named, name: named, version: named, input: () => {}, tags: textsByName, priority },
-    needs: ['name'],
-  },
+  start: { table: { id: named, ...START }, needs: ['name'] },
   restart: { table: { id: named, newId: named, executionId: whole(1), version: named }, needs: ['id'] },
   resolveToken: { table: { id: named, token: named, value: () => {} }, needs: ['id', 'token'] },
   rejectToken: { table: { id: named, token: named, message: text }, needs: ['id', 'token', 'message'] },
@@ -237,13 +243,17 @@ const BODIES: Readonly<Record<ChangingAction, { table: OptionTable; needs: reado
 const QUESTION = { id: named, name: usersName, input: () => {} } satisfies OptionTable;
 
 const QUESTIONS: Readonly<Record<Question, OptionTable>> = {
-  update: { ...QUESTION, updateId: named, isCall: bool },
+  update: { ...QUESTION, updateId: named, isCall: bool, start: messageStart },
   query: { ...QUESTION, isRead: bool },
 };
 
+/** A body whose id is known. */
+export type CheckedQuestion<Q extends Question> = QuestionBodies[Q] & { readonly id: string };
+
 /** @throws Refusal when `body` is not the body of that question */
-export function questionOf<Q extends Question>(question: Q, body: unknown): QuestionBodies[Q] {
-  return checkedBody(question, body, QUESTIONS[question], ['id', 'name']) as unknown as QuestionBodies[Q];
+export function questionOf<Q extends Question>(question: Q, body: unknown): CheckedQuestion<Q> {
+  const options = checkedBody(question, body, QUESTIONS[question], ['id', 'name']);
+  return { ...options, id: options.id ?? uuidv7() } as unknown as CheckedQuestion<Q>;
 }
 
 /** A body whose id is known: that of a start may be made. */
@@ -256,7 +266,7 @@ export function bodyOf<A extends ChangingAction>(action: A, body: unknown): Chec
   return { ...options, id: options.id ?? uuidv7() } as unknown as CheckedBody<A>;
 }
 
-/** @throws Refusal when a value of `body` is wrong or missing */
+/** @throws Refusal when a value of `body` is wrong or missing. An id may be missing where an instance is started */
 function checkedBody(
   action: string,
   body: unknown,
@@ -266,7 +276,9 @@ function checkedBody(
   if (!isRecord(body)) throw badRequest('the body must be a JSON object');
   return checked(() => {
     const options = checkOptions(body as Record<string, unknown>, table, action);
-    for (const name of needs) if (options[name] === undefined) throw badRequest(`${action}: ${name} is missing`);
+    for (const name of needs)
+      if (options[name] === undefined && (name !== 'id' || options.start === undefined))
+        throw badRequest(`${action}: ${name} is missing`);
     return options;
   });
 }
@@ -302,6 +314,7 @@ export function bulkOf(body: unknown): BulkBody {
   url.search = `${filter as string}${cursor === undefined ? '' : `&cursor=${encodeURIComponent(cursor as string)}`}`;
   const { limit: _, cursor: from, ...options } = new Query(url).filter();
   const each = values as BulkBody['values'];
+  if (each.start !== undefined) throw badRequest('bulk: the instances are there, so a message takes no start');
   // An id that stands for all of them, so that wrong values are refused once.
   bodyOf(action as BulkAction, { ...each, id: 'each' });
   return { action: action as BulkAction, filter: options, cursor: from, values: each };

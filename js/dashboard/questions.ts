@@ -7,22 +7,27 @@ import { entityStart, entityUpdate, readEntity } from '../orchestration/entity-c
 import { STATE } from '../orchestration/entity-code.ts';
 import { isInstance } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
-import type { Question, QuestionAnswer, QuestionBodies } from './answers.ts';
+import type { Question, QuestionAnswer } from './answers.ts';
 import { deadline } from './deadline.ts';
 import { entityOf } from './entities.ts';
+import type { CheckedQuestion } from './query.ts';
 import { badRequest, Refusal } from './refusal.ts';
 import { type RouteContext, statusOf } from './route-context.ts';
+import { checkedStart } from './starting.ts';
 
 /** Longest wait for an answer, ms. */
 const ANSWER_MS = 20_000;
 
 type Context = Pick<RouteContext, 'client' | 'options' | 'presenter'>;
 
+/** The instance that is asked. An update may start it. */
+type Asked = Pick<InstanceStatus, 'id' | 'name'>;
+
 /** Asks an instance, and resolves with the answer of its handler, or rejects with the error that this threw. */
 type Ask<Q extends Question> = (
   context: Context,
-  instance: InstanceStatus,
-  body: QuestionBodies[Q],
+  instance: Asked,
+  body: CheckedQuestion<Q>,
   signal: AbortSignal,
 ) => Promise<unknown>;
 
@@ -41,27 +46,49 @@ export function isQuestion(path: string): path is Question {
 export async function answerTo<Q extends Question>(
   context: Context,
   question: Q,
-  given: QuestionBodies[Q],
+  given: CheckedQuestion<Q>,
   leaving: AbortSignal,
 ): Promise<QuestionAnswer> {
-  const instance = await statusOf(context.client, given.id);
-  const id = question === 'update' ? { updateId: (given as QuestionBodies['update']).updateId ?? uuidv7() } : {};
+  const instance = await askedOf(context, given);
+  const ids: Ids = question === 'update' ? idsOf(given) : {};
+  const body = { ...given, ...(ids.updateId === undefined ? {} : { updateId: ids.updateId }) };
   const { signal, clear } = deadline(ANSWER_MS, leaving);
   const answered = (outcome: 'value' | 'error', of: unknown): QuestionAnswer => {
     const kind = outcome === 'value' ? 'answer' : 'error';
     const value = context.presenter.answer(of, kind, given.name, instance);
-    return { outcome, ...(value === undefined ? {} : { value }), ...id };
+    return { outcome, ...(value === undefined ? {} : { value }), ...ids };
   };
   try {
-    return answered('value', await ASKS[question](context, instance, { ...given, ...id }, signal));
+    return answered('value', await ASKS[question](context, instance, body, signal));
   } catch (error) {
-    if (signal.aborted) return { outcome: 'waiting', ...id };
+    if (signal.aborted) return { outcome: 'waiting', ...ids };
     if (isRefusal(error)) throw error;
     return answered('error', error);
   } finally {
     clear();
   }
 }
+
+/**
+ * Returns the instance that is asked, or the one that an update starts if there is none.
+ *
+ * @throws Refusal when there is no instance of that id, and the question starts none
+ * @throws PayloadError when the input of the start does not fit its schema
+ */
+async function askedOf(context: Context, given: CheckedQuestion<'update'>): Promise<Asked> {
+  const { id, start, isCall } = given;
+  if (start === undefined) return await statusOf(context.client, id);
+  if (isCall === true) throw badRequest('update: a call of an entity takes no start');
+  await checkedStart(context, start);
+  return (await context.client.getStatus(id)) ?? { id, name: start.name };
+}
+
+/** Returns the ids of an update for its answer. */
+function idsOf({ id, updateId = uuidv7(), start }: CheckedQuestion<'update'>): Ids {
+  return { updateId, ...(start === undefined ? {} : { instanceId: id }) };
+}
+
+type Ids = Pick<QuestionAnswer, 'updateId' | 'instanceId'>;
 
 /** True if an error refuses the question. Any other one may have values of the user, so it is redacted as an answer. */
 function isRefusal(error: unknown): boolean {
@@ -70,11 +97,12 @@ function isRefusal(error: unknown): boolean {
 
 async function update(
   { client, options: { entities = [] } }: Context,
-  instance: InstanceStatus,
-  { id, name, input, updateId, isCall = false }: QuestionBodies['update'],
+  instance: Asked,
+  { id, name, input, updateId, isCall = false, start }: CheckedQuestion<'update'>,
   signal: AbortSignal,
 ): Promise<unknown> {
   const options = { signal, ...(updateId === undefined ? {} : { updateId }) };
+  if (start !== undefined) return await client.updateWithStart(id, name, input, { ...options, start });
   if (!isCall) return await client.update(id, name, input, options);
   const call = entityUpdate(name, input);
   const entity = entityOf(entities, instance);
@@ -86,8 +114,8 @@ async function update(
 
 async function query(
   { client, options: { entities = [] } }: Context,
-  instance: InstanceStatus,
-  { id, name, input, isRead = false }: QuestionBodies['query'],
+  instance: Asked,
+  { id, name, input, isRead = false }: CheckedQuestion<'query'>,
   signal: AbortSignal,
 ): Promise<unknown> {
   if (!isRead) return await client.query(id, name, input, { signal });

@@ -4,8 +4,9 @@ import { isBuiltIn } from '../orchestration/definition.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { isRecord } from '../util/show.ts';
 import { parse, type StandardSchema } from '../values/schema.ts';
-import type { FormAnswer, OrchestrationsAnswer, StartableAnswer } from './answers.ts';
+import type { FormAnswer, MessageStart, OrchestrationsAnswer, StartableAnswer } from './answers.ts';
 import { newestFirst } from './orchestrations.ts';
+import type { RouteContext } from './route-context.ts';
 
 /** Most orchestrations that are offered for a start. */
 const NAMES_MAX = 1_000;
@@ -52,6 +53,25 @@ export async function checkInput(
 ): Promise<void> {
   const schema = schemaOf(runtime, name, version);
   if (schema !== undefined) await parse(schema, input, 'input');
+}
+
+/**
+ * Returns a start without the options that are not given, when its input was checked.
+ *
+ * @throws PayloadError when the runtime beside the dashboard has a schema that the input does not fit
+ */
+export async function checkedStart(
+  { options: { runtime } }: Pick<RouteContext, 'options'>,
+  { name, version, input, tags, priority }: MessageStart,
+): Promise<MessageStart> {
+  await checkInput(runtime, name, version, input);
+  return {
+    name,
+    input,
+    ...(version === undefined ? {} : { version }),
+    ...(tags === undefined ? {} : { tags }),
+    ...(priority === undefined ? {} : { priority }),
+  };
 }
 
 function schemaOf(runtime: Runtime | undefined, name: string, version: string | undefined): StandardSchema | undefined {

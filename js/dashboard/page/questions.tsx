@@ -186,7 +186,7 @@ function QuestionDialog({ id, form, known, onClose }: QuestionDialogProps): JSX.
   );
 }
 
-function Answer({ answer: { outcome, value, updateId } }: { answer: QuestionAnswer }): JSX.Element {
+export function Answer({ answer: { outcome, value, updateId } }: { answer: QuestionAnswer }): JSX.Element {
   return (
     <section class="answer" aria-label="Answer">
       {outcome === 'waiting' ? (
