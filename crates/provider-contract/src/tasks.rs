@@ -197,7 +197,7 @@ pub async fn of_every_queue_are_taken_by_a_worker_that_serves_any(store: &Store)
     let offers = (2..).zip(queues).map(|(id, queue)| TaskOffer {
         queue: queue.into(),
         priority: if id == 5 { 9 } else { 0 },
-        due_at_ms: if id == 7 { START_MS + 50 } else { 10 - id as i64 },
+        due_at_ms: START_MS + if id == 7 { 50 } else { 10 - id as i64 },
         ..offer(id, if id == 3 { "unknown" } else { "step" })
     });
     let offers = offers.collect();
@@ -218,9 +218,10 @@ pub async fn of_every_queue_are_taken_by_a_worker_that_serves_any(store: &Store)
         let acquired = store.provider.acquire_tasks(request.clone()).await;
         acquired.expect("the store answers")
     };
+    store.clock.advance(10);
     let acquired = acquire().await;
     assert_eq!(numbers(&acquired), [5, 6, 4]);
-    assert_eq!(acquired.next_due_ms, Some(8));
+    assert_eq!(acquired.next_due_ms, Some(START_MS + 8));
     let acquired = acquire().await;
     assert_eq!(
         (numbers(&acquired), acquired.next_due_ms),
