@@ -34,24 +34,36 @@ const list = defineEntity('list', {
   reads: { items: (state) => state },
 });
 
-/** The number of blocks that are in the lock now, and the most that were. */
+/** The number of blocks that are in the lock now, and the most that were. Activities count: a turn may run twice. */
 const inside = { now: 0, most: 0 };
+
+const enter = defineActivity('enter', async () => {
+  inside.now += 1;
+  inside.most = Math.max(inside.most, inside.now);
+});
+
+const leave = defineActivity('leave', async () => {
+  inside.now -= 1;
+});
 
 const door = defineLock('door');
 
 const visitor = defineOrchestration('visitor', function* (ctx, how) {
-  yield* ctx.lock(door, function* () {
-    inside.now += 1;
-    inside.most = Math.max(inside.most, inside.now);
-    try {
-      yield* ctx.call(step, undefined);
-      if (how === 'throws') throw new Error('on purpose');
-      if (how === 'stays') yield* ctx.waitForEvent('go');
-    } finally {
-      inside.now -= 1;
-    }
-  });
-  if (how === 'lingers') yield* ctx.waitForEvent('go');
+  try {
+    yield* ctx.lock(door, function* () {
+      yield* ctx.call(enter, undefined);
+      try {
+        if (how === 'throws' || how === 'recovers') throw new Error('on purpose');
+        if (how === 'stays') yield* ctx.waitForEvent('go');
+      } finally {
+        yield* ctx.call(leave, undefined);
+      }
+    });
+  } catch (error) {
+    if (how !== 'recovers') throw error;
+    ctx.setCustomStatus('recovered');
+  }
+  if (how === 'lingers' || how === 'recovers') yield* ctx.waitForEvent('go');
 });
 
 const asker = defineOrchestration('asker', function* (ctx) {
@@ -65,7 +77,7 @@ const asker = defineOrchestration('asker', function* (ctx) {
 const provider = await SqliteProvider.inMemory();
 const client = new Client(provider);
 const runtime = new Runtime(provider, { logLevel: 'silent' });
-runtime.register(step, list, visitor, asker);
+runtime.register(step, enter, leave, list, visitor, asker);
 await runtime.start();
 
 async function eventually(what, isSo) {
@@ -107,6 +119,10 @@ const CHECKS = {
   },
   async 'a lock is freed by an error'() {
     await assert.rejects((await client.start(visitor, 'throws')).result({ timeout: SOON }));
+    await isFree();
+    // The end of an orchestration frees its locks, too. This one goes on.
+    const run = await client.start(visitor, 'recovers');
+    await eventually('it has recovered', async () => (await run.status()).customStatus === 'recovered');
     await isFree();
   },
   async 'a lock is freed by a termination'() {

@@ -1,6 +1,7 @@
 // Bugs planted into entities, locks and tokens: the checks find each of them, and nothing in the package as it is.
 
 import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
@@ -33,6 +34,15 @@ const BUGS: Record<string, { readonly find: string; readonly put: string; readon
     put: '} finally {\n',
     check: 'a lock is freed by the end of its block',
   },
+  'a lock is not freed by an error': {
+    find:
+      'return (yield* ctx.race([ctx.spawn(block), lost], { cancelLosers: true })).value;\n' +
+      '\t} finally {\n\t\trelease();\n',
+    put:
+      'const first = yield* ctx.race([ctx.spawn(block), lost], { cancelLosers: true });\n' +
+      'release();\nreturn first.value;\n\t} finally {\n',
+    check: 'a lock is freed by an error',
+  },
   'a token needs no secret': {
     find: 'if (!isSame(property(answer, "id"), id)) throw noToken();',
     put: '',
@@ -40,12 +50,13 @@ const BUGS: Record<string, { readonly find: string; readonly put: string; readon
   },
 };
 
+const PROGRAM = join(root, '__test__/e2e/orchestration/planted.mjs');
+
 /** Runs a check in a process of its own. Returns its exit code and what it wrote to stderr. */
 function run(check: string, planted?: { readonly find: string; readonly put: string }) {
   const loader = join(root, '__test__/support/planted-loader.mjs');
-  const program = join(root, '__test__/e2e/orchestration/planted.mjs');
   const env = { ...process.env, NODE_OPTIONS: '', ...(planted && { PERDURE_TEST_PLANTED: JSON.stringify(planted) }) };
-  const { status, stderr } = spawnSync(process.execPath, ['--import', loader, program, check], {
+  const { status, stderr } = spawnSync(process.execPath, ['--import', loader, PROGRAM, check], {
     cwd: root,
     env,
     encoding: 'utf8',
@@ -55,6 +66,12 @@ function run(check: string, planted?: { readonly find: string; readonly put: str
 
 describe('planted bugs', () => {
   const checks = [...new Set(Object.values(BUGS).map(({ check }) => check))];
+
+  it('are there for each check of the program', () => {
+    const source = readFileSync(PROGRAM, 'utf8');
+    const defined = [...source.matchAll(/^ {2}async '(.+)'\(\) \{$/gm)].map(([, check]) => check);
+    expect(defined.toSorted()).toEqual(checks.toSorted());
+  });
 
   it.each(checks)('%s', (check) => {
     expect(run(check)).toEqual({ status: 0, stderr: '' });
