@@ -60,9 +60,14 @@ const LIMIT_MAX = 1_000_000;
 const PER_MAX = '366d';
 const PER_MAX_MS = parseDuration(PER_MAX, 'per');
 
-function limit(value: unknown, path: string): void {
+function limit(value: unknown, path: string, hintBelowOne = 'leave it out for no limit'): void {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= LIMIT_MAX) return;
-  const hint = value === 0 ? 'a limit cannot stop a queue. Leave it out for no limit' : 'leave it out for no limit';
+  const isBelowOne = typeof value === 'number' && value > 0 && value < 1;
+  const hint = isBelowOne
+    ? hintBelowOne
+    : value === 0
+      ? 'a limit cannot stop a queue. Leave it out for no limit'
+      : 'leave it out for no limit';
   throw new TypeError(`${path} must be a whole number from 1 to ${LIMIT_MAX}, got ${show(value)}: ${hint}`);
 }
 
@@ -71,7 +76,11 @@ function per(value: unknown, path: string): void {
   if (ms < 1 || ms > PER_MAX_MS) throw new TypeError(`${path} must be from '1ms' to '${PER_MAX}', got ${show(value)}`);
 }
 
-const RATE = { limit, per } satisfies OptionTable;
+const RATE = {
+  limit: (value, path) =>
+    limit(value, path, "for less than one in a span use a longer span, as { limit: 1, per: '10d' }"),
+  per,
+} satisfies OptionTable;
 
 function rate(value: unknown, path: string): void {
   nested(RATE)(value, path);

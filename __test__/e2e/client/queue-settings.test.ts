@@ -163,6 +163,13 @@ describe('wrong limits', () => {
     [{ rate: {} }, "rate must have limit and per, such as { limit: 50, per: '1s' }"],
     [{ rate: { limit: 5 } }, 'rate must have limit and per'],
     [{ rate: { limit: 0, per: '1s' } }, 'rate.limit must be a whole number'],
+    [
+      { rate: { limit: 0.1, per: '1d' } },
+      'rate.limit must be a whole number from 1 to 1000000, got 0.1: ' +
+        "for less than one in a span use a longer span, as { limit: 1, per: '10d' }",
+    ],
+    [{ concurrency: 0.5 }, 'concurrency must be a whole number from 1 to 1000000, got 0.5: leave it out for no limit'],
+    [{ perKey: { rate: { limit: 0.5, per: '1s' } } }, 'got 0.5: for less than one in a span use a longer span'],
     [{ rate: { limit: 1_000_001, per: '1s' } }, 'rate.limit must be a whole number'],
     [{ rate: { limit: 5, per: 0 } }, "rate.per must be from '1ms' to '366d', got 0"],
     [{ rate: { limit: 5, per: '367d' } }, "rate.per must be from '1ms' to '366d'"],
