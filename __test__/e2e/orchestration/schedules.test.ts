@@ -381,6 +381,27 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.schedules.delete(id);
   });
 
+  it('is an instance that lists leave out, and so is the watcher of each run', async () => {
+    await store.start(register);
+    const id = store.id('hidden');
+    const { client } = store;
+    const { schedules } = client;
+    await schedules.upsert(id, { cron: '0 0 1 1 *', start: { definition: job, input: 'waits' } });
+    const { runId } = await schedules.trigger(id);
+    const builtIn = async (filter: object): Promise<Set<string>> => {
+      const found = new Set<string>();
+      for await (const { name } of client.listInstances(filter)) if (name.startsWith('perdure.')) found.add(name);
+      return found;
+    };
+    expect(await builtIn({})).toEqual(new Set());
+    expect(await builtIn({ status: ['Pending', 'Running', 'Completed'] })).toEqual(new Set());
+    expect(await builtIn({ system: true })).toEqual(new Set(['perdure.schedule', 'perdure.schedule.run']));
+    await client.raiseEvent(runId as string, 'go');
+    await when(id, 'it has ended', (runs) => count(runs, 'completed') === 1);
+    expect(await builtIn({})).toEqual(new Set());
+    await schedules.delete(id);
+  });
+
   it('refuses what is wrong, and says what', async () => {
     const { schedules } = store.client;
     const start = { definition: job, input: 'returns' };
