@@ -93,6 +93,16 @@ it('obeys overlap under the clock', async () => {
   expect(await dues('buffers')).toEqual(['buffered', 'buffered', 'running', 'completed', 'completed']);
 });
 
+it.each(['buffer', 'cancelPrevious'] as const)('has no more runs than maxRuns with overlap %s', async (overlap) => {
+  await using test = await TestRuntime.create();
+  const start = { definition: slow, input: 150 * 60_000 };
+  test.register(slow, defineSchedule('few', { every: '1h', overlap, maxRuns: 3, start }));
+  await test.advance('2d');
+  const { counts, next } = (await test.client.schedules.get('few')) ?? {};
+  expect([counts?.started, next]).toEqual([3, undefined]);
+  expect(await startsOf(test, 'slow')).toHaveLength(3);
+});
+
 it('with a crash after each event, each due time has one run', async () => {
   const daily = defineSchedule('daily', { cron: '0 2 * * *', start: { definition: report, input: 'daily' } });
   const { result, crashes } = await crashEverywhere(async (test) => {

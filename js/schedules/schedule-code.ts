@@ -161,8 +161,7 @@ class Schedule {
     const state = this.#state;
     if (state === undefined || state.paused !== undefined) return null;
     const { spec, cursorMs, counts } = state;
-    const left = (spec.maxRuns ?? Number.POSITIVE_INFINITY) - counts.started;
-    if (left <= 0) {
+    if (!this.#hasRunsLeft) {
       this.#update({ nextMs: null });
       return null;
     }
@@ -179,7 +178,7 @@ class Schedule {
     this.#update({ cursorMs: found.cursorMs, nextMs, counts: { ...counts, missed: counts.missed + missed } });
     for (const dueMs of missedDues) this.#keep({ dueMs, outcome: 'missed' });
     for (const due of dues) {
-      if (this.#counts.started === spec.maxRuns) break;
+      if (!this.#hasRunsLeft) break;
       this.#offer(due);
     }
     return startsMs;
@@ -294,6 +293,13 @@ class Schedule {
     // A run that has lasted for many due times is not forgotten at its end.
     const kept = new Set([...last(true), ...last(false)]);
     this.#update({ recent: all.filter((record) => isOpen(record) || kept.has(record)) });
+  }
+
+  /** False if all runs were started, or will be: those that are buffered. */
+  get #hasRunsLeft(): boolean {
+    const { spec, counts, recent } = this.#present;
+    const buffered = recent.filter(({ outcome }) => outcome === 'buffered').length;
+    return counts.started + buffered < (spec.maxRuns ?? Number.POSITIVE_INFINITY);
   }
 
   get #present(): ScheduleState {
