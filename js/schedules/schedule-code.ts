@@ -231,6 +231,8 @@ class Schedule {
     if (runs.length === 0 || overlap === 'allow') return this.#start(dueMs);
     if (overlap === 'skip') return this.#keep({ dueMs, outcome: 'skipped' });
     if (overlap === 'cancelPrevious') {
+      const counts = this.#counts;
+      this.#update({ counts: { ...counts, skipped: counts.skipped + open.length - runs.length } });
       this.#replace((kept) => (kept.outcome === 'buffered' ? { ...kept, outcome: 'skipped' } : kept));
       for (const { watcher } of runs) if (watcher !== undefined) this.#ctx.raiseEvent(watcher, STOP);
     }
