@@ -1,6 +1,8 @@
-// A schedule under workers that are killed at any moment: each due time has one run.
+// Schedules under workers that are killed at any moment: each due time has one run, or is told as skipped, and no two
+// runs go on at once where overlap forbids it.
 
 import { join } from 'node:path';
+import type { ScheduleInfo } from 'perdure';
 import { afterEach, describe, expect, it } from 'vitest';
 
 import { eventually } from '../support/async.ts';
@@ -15,7 +17,14 @@ const KILLS = 25;
 const EVERY_MS = 100;
 /** Runs that end between two kills. */
 const BETWEEN_KILLS = 6;
-const WITHIN_MS = 60_000;
+const WITHIN_MS = 120_000;
+
+/** The schedules beside it, whose runs overlap now and then. Those of `buffer` come in bursts, after a kill. */
+const OVERLAPS = [
+  { overlap: 'skip', every: 1_000, upToMs: 2_000 },
+  { overlap: 'buffer', every: 1_500, upToMs: 1_000 },
+  { overlap: 'cancelPrevious', every: 1_000, upToMs: 2_000 },
+] as const;
 
 const program = join(root, '__test__/crash/schedules.mjs');
 
@@ -31,8 +40,20 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
 
   function start(n: number): Part {
     // All of them declare the schedule, and their name is that of its declaration.
-    const options = { store: store.address, name: 'clocks', everyMs: EVERY_MS };
+    const options = { store: store.address, name: 'clocks', everyMs: EVERY_MS, overlaps: OVERLAPS };
     return new Process(`clock ${n}`, [process.execPath, program, JSON.stringify(options)]);
+  }
+
+  /** Ends the due times of a schedule, and waits until its last run has ended. Returns its due times. */
+  async function ended(id: string): Promise<ScheduleInfo> {
+    const { schedules } = store.client;
+    const { spec } = (await schedules.get(id)) as ScheduleInfo;
+    await schedules.upsert(id, { at: ['2000-01-01'], overlap: spec.overlap, start: spec.start });
+    await eventually(WITHIN_MS, `the runs of ${id} have ended`, async () => {
+      const { recent = [] } = (await schedules.get(id)) ?? {};
+      return recent.every(({ outcome }) => outcome !== 'running' && outcome !== 'buffered');
+    });
+    return (await schedules.get(id)) as ScheduleInfo;
   }
 
   it('starts one run for each due time, and misses none', async () => {
@@ -71,5 +92,25 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       const { recent = [] } = (await client.schedules.get('clock')) ?? {};
       return recent.length === 100 && recent.every(({ outcome }) => outcome === 'completed');
     });
-  }, 240_000);
+
+    for (const { overlap, every } of OVERLAPS) {
+      const { recent, counts } = await ended(overlap);
+      const runs = new Map<number, string>();
+      for await (const { id, status } of client.listInstances({ idPrefix: `${overlap}/` }))
+        runs.set(Date.parse(id.slice(overlap.length + 1)), status);
+      expect(counts, overlap).toMatchObject({ missed: 0, started: runs.size });
+      // The first due time has a run. Each later one has a run or is told as skipped.
+      const [from, to] = [Math.min(...runs.keys()), recent[0]?.due.getTime() ?? 0];
+      expect(counts.started + counts.skipped, overlap).toBe((to - from) / every + 1);
+      for (const { due, runId, outcome } of recent) {
+        expect(runs.has(due.getTime()), `${overlap} at ${due.toISOString()}`).toBe(outcome !== 'skipped');
+        expect(runId !== undefined).toBe(outcome !== 'skipped');
+      }
+      if (overlap === 'buffer') expect(counts.skipped).toBe(0);
+      const ends = new Set([...runs.values()]);
+      expect(ends, overlap).toEqual(new Set(overlap === 'cancelPrevious' ? ['Completed', 'Cancelled'] : ['Completed']));
+      const room = await client.getState(`room/${overlap}`, 'state');
+      expect(room?.value, overlap).toMatchObject({ inside: [], most: 1 });
+    }
+  }, 480_000);
 });
