@@ -17,7 +17,7 @@ pub(crate) use lines::LineFacts;
 use lines::{Lines, StoreTime};
 use parking_lot::Mutex;
 use perdure_engine::{EventId, ExecutionId, MessageSeq};
-use perdure_provider::{Epoch, InstanceKey, ReleaseMost, ReleasedMost, TaskName, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, ReleaseMost, ReleasedMost, StreamReset, TaskName, WorkerId};
 use tokio::time::Instant;
 
 /// One activity of one execution.
@@ -75,6 +75,15 @@ struct Slot {
     is_late: bool,
 }
 
+/// The appends of activities.
+#[derive(Default)]
+struct Appended {
+    /// The first entry of each activity in each stream, and of its last run.
+    runs: BTreeMap<(Step, String), StreamReset>,
+    /// The entries that each chunk replaces, by the index of its first entry.
+    replaced: BTreeMap<(InstanceKey, String, u64), Option<StreamReset>>,
+}
+
 #[derive(Default)]
 struct WitnessState {
     violations: Vec<String>,
@@ -111,7 +120,7 @@ struct WitnessState {
     /// Inputs of the instances of batches.
     inputs: BTreeMap<InstanceKey, u32>,
     lines: Lines,
-    streams: streams::Appended,
+    streams: Appended,
     time: StoreTime,
     figures: Figures,
 }

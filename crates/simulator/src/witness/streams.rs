@@ -1,19 +1,8 @@
 //! The appends of activities: the entries of former runs that each later run replaces.
 
-use std::collections::BTreeMap;
-
 use perdure_provider::{ActivityAppend, InstanceKey, StreamReset};
 
-use super::{Step, Witness};
-
-/// The appends of activities.
-#[derive(Default)]
-pub(super) struct Appended {
-    /// The first entry of each activity in each stream, and of its last run.
-    runs: BTreeMap<(Step, String), StreamReset>,
-    /// The entries that each chunk replaces, by the index of its first entry.
-    replaced: BTreeMap<(InstanceKey, String, u64), Option<StreamReset>>,
-}
+use super::{Appended, Witness};
 
 impl Appended {
     /// An activity has appended the entries before the index `next`.
