@@ -222,6 +222,56 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(await answer(there, 'update', call)).toMatchObject({ outcome: 'value', value: { text: '1' } });
   });
 
+  it('are the first call of an entity, and one-way calls, if the dashboard has the definition', async () => {
+    await store.start(register);
+    const id = `cart/${store.id('user')}`;
+    const there = asker({ entities: [cart] });
+    expect((await there.get('about')).entities).toEqual([
+      { name: 'cart', handlers: ['add', 'clear'], reads: ['items', 'item'] },
+    ]);
+    expect(await asker().get('about')).not.toHaveProperty('entities');
+    const call = { id, name: 'add', isCall: true, input: 'tea' };
+    for (const [dashboard, body, expected] of [
+      [asker(), call, '404 INSTANCE_NOT_FOUND'],
+      [there, { ...call, isCall: false }, '404 INSTANCE_NOT_FOUND'],
+      [there, { ...call, id: 'cart/' }, '404 INSTANCE_NOT_FOUND'],
+      [there, { ...call, id: 'basket/1' }, '404 INSTANCE_NOT_FOUND'],
+      [there, { ...call, name: 'ad' }, '400 BAD_REQUEST'],
+      [there, { ...call, name: 'toString' }, '400 BAD_REQUEST'],
+      [there, { ...call, name: 'ad', isOneWay: true }, '400 BAD_REQUEST'],
+      [there, { id, name: 'add', isOneWay: true }, '404 INSTANCE_NOT_FOUND'],
+      [there, { ...call, isOneWay: 'yes' }, '400 BAD_REQUEST'],
+    ] as const)
+      expect(await verdict(dashboard.post('update', body)), JSON.stringify(body)).toBe(expected);
+    expect(await store.client.getStatus(id)).toBeNull();
+    expect(await verdict(asker({ entities: [cart], readOnly: true }).post('update', call))).toBe('403 READ_ONLY');
+    const asked: unknown[] = [];
+    const authorize: DashboardOptions['authorize'] = (_, action, about) => {
+      asked.push([action, about]);
+      return false;
+    };
+    for (const isOneWay of [false, true]) {
+      const guarded = asker({ entities: [cart], authorize });
+      expect(await verdict(guarded.post('update', { ...call, isOneWay }))).toBe('403 NOT_AUTHORIZED');
+    }
+    expect(asked).toEqual([
+      ['update', id],
+      ['update', id],
+    ]);
+
+    expect(await answer(there, 'update', call)).toMatchObject({ outcome: 'value', value: { text: '1' } });
+    const oneWay = { ...call, input: 'cups', isOneWay: true };
+    expect(await answer(there, 'update', oneWay)).toEqual({ outcome: 'sent' });
+    // The calls run in order.
+    expect(await answer(there, 'update', { ...call, input: 'milk' })).toMatchObject({ value: { text: '3' } });
+    expect(await store.client.entity(cart, id.slice(5)).items()).toEqual(['tea', 'cups', 'milk']);
+    expect(await verdict(asker().post('update', oneWay))).toBe('400 BAD_REQUEST');
+    expect(await verdict(there.post('update', { id, name: 'add', isOneWay: true }))).toBe('400 BAD_REQUEST');
+    const second = `cart/${store.id('user')}`;
+    expect(await answer(there, 'update', { ...oneWay, id: second })).toEqual({ outcome: 'sent' });
+    expect(await answer(there, 'update', { ...call, id: second })).toMatchObject({ value: { text: '2' } });
+  });
+
   it('needs definitions in the option entities', () => {
     for (const entities of [cart, [{}], ['cart']])
       expect(() => asker({ entities } as unknown as DashboardOptions)).toThrow(/entities/);
@@ -332,6 +382,42 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await dialog(plain).getByRole('button', { name: 'Call' }).click();
     await answered(plain).getByText('undefined').waitFor();
     await plain.getByRole('group', { name: 'Value state' }).getByText('"items": []').waitFor();
+  });
+
+  it.runIf(kind === ANY_STORE)('have a dialog for an entity that is not there yet', { timeout: 120_000 }, async () => {
+    await store.start(register);
+    const url = await served({ token: false, entities: [cart] });
+    for (const [n, options] of LOOKS.entries()) {
+      const key = store.id('user');
+      const page = await open(`${url}#/instances`, options);
+      await page.getByRole('button', { name: 'Call an entity…' }).focus();
+      await page.keyboard.press('Enter');
+      expect(await dialog(page).getByRole('combobox', { name: 'Entity' }).inputValue()).toBe('cart');
+      await dialog(page).getByLabel('Key').fill(key);
+      await dialog(page).locator('option[value=clear]').waitFor({ state: 'attached' });
+      await dialog(page).getByLabel('Handler').fill('ad');
+      await dialog(page).getByLabel('Input').fill('"tea"');
+      await dialog(page).getByLabel('Key').press('Enter');
+      await dialog(page).getByRole('alert').getByText(`has no handler 'ad'; it has add, clear`).waitFor();
+      await dialog(page).getByLabel('Handler').fill('add');
+      await dialog(page).getByLabel('One way').selectOption('true');
+      expect(await dialog(page).getByLabel('Update ID').count()).toBe(0);
+      await dialog(page).getByRole('button', { name: 'Call', exact: true }).click();
+      await answered(page).getByText('The call is stored.').waitFor();
+      await dialog(page).getByLabel('One way').selectOption('');
+      await dialog(page).getByRole('button', { name: 'Call', exact: true }).click();
+      await answered(page).getByText('2', { exact: true }).waitFor();
+      expect(await obstacles(page)).toEqual([]);
+      expect(await overflow(page)).toBe(0);
+      if (n > 0) continue;
+      await dialog(page)
+        .getByRole('link', { name: `cart/${key}` })
+        .click();
+      await page.getByRole('heading', { name: `cart/${key}`, level: 1 }).waitFor();
+    }
+    const quiet = await open(`${await served({ token: false, entities: [cart], readOnly: true })}#/instances`);
+    await quiet.getByText('read-only').waitFor();
+    expect(await quiet.getByRole('button', { name: 'Call an entity…' }).count()).toBe(0);
   });
 
   it.runIf(kind === ANY_STORE)(

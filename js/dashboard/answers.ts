@@ -67,6 +67,8 @@ export interface AboutAnswer {
   readonly store: Readonly<Record<string, unknown>>;
   readonly readOnly: boolean;
   readonly hasRuntime: boolean;
+  /** The entities whose definitions the dashboard has. Absent: there are none. */
+  readonly entities?: readonly (EntityNames & { readonly name: string })[];
 }
 
 /** A started runtime of any process. */
@@ -498,7 +500,8 @@ export type MessageStart = Omit<ActionBodies['start'], 'id'>;
 /** The bodies of the questions to an instance: `POST api/v1/<question>`. */
 export interface QuestionBodies {
   /**
-   * `isCall`: `name` is a handler of the entity that the instance is. Without `updateId`, the id is a UUID. Questions
+   * `isCall`: `name` is a handler of the entity that the instance is, or will be. `isOneWay`: the call is stored, and
+   * has no answer. Without `updateId`, the id is a UUID. Questions
    * with the same id are one update. With `start`, the update starts its instance if there is none. Without `id`, the
    * id is a UUID then.
    */
@@ -508,6 +511,7 @@ export interface QuestionBodies {
     input?: unknown;
     updateId?: string;
     isCall?: boolean;
+    isOneWay?: boolean;
     start?: MessageStart;
   };
   /** `isRead`: `name` is a read of the entity that the instance is. */
@@ -518,8 +522,11 @@ export type Question = DashboardAction & keyof QuestionBodies;
 
 /** The answer to a question. */
 export interface QuestionAnswer {
-  /** `'waiting'`: there is no answer yet. The update goes on, and its id asks for the same answer. */
-  readonly outcome: 'value' | 'error' | 'waiting';
+  /**
+   * `'waiting'`: there is no answer yet. The update goes on, and its id asks for the same answer. `'sent'`: a one-way
+   * call is stored.
+   */
+  readonly outcome: 'value' | 'error' | 'waiting' | 'sent';
   /** The value or the error. Absent if there is no answer yet, and if it was redacted. */
   readonly value?: ValueText;
   readonly updateId?: string;

@@ -21,10 +21,20 @@ export function entityOf(
     : undefined;
 }
 
+/** Returns the entity that an instance of that id would be, which is not there yet. */
+export function newEntityOf(entities: readonly EntityDefinition[], id: string): KnownEntity | undefined {
+  const found = entities.map(({ name }) => entityOf(entities, { id, name })).filter((one) => one !== undefined);
+  // The name of an entity may have a slash, so the id may begin with several names.
+  return found.filter(({ key }) => key !== '').sort((one, other) => one.key.length - other.key.length)[0];
+}
+
 /** Returns the names of the handlers and reads of the entity that an instance is. */
 export function entityNames(entities: readonly EntityDefinition[], instance: InstanceStatus): EntityNames | undefined {
   const found = entityOf(entities, instance);
-  if (found === undefined) return undefined;
-  const { handlers, reads } = found.definition.entity;
+  return found === undefined ? undefined : namesOf(found.definition);
+}
+
+/** Returns the names of the handlers and reads of an entity. */
+export function namesOf({ entity: { handlers, reads } }: EntityDefinition): EntityNames {
   return { handlers: Object.keys(handlers), reads: Object.keys(reads) };
 }

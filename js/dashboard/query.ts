@@ -243,7 +243,7 @@ const BODIES: Readonly<Record<ChangingAction, { table: OptionTable; needs: reado
 const QUESTION = { id: named, name: usersName, input: () => {} } satisfies OptionTable;
 
 const QUESTIONS: Readonly<Record<Question, OptionTable>> = {
-  update: { ...QUESTION, updateId: named, isCall: bool, start: messageStart },
+  update: { ...QUESTION, updateId: named, isCall: bool, isOneWay: bool, start: messageStart },
   query: { ...QUESTION, isRead: bool },
 };
 

@@ -3,16 +3,17 @@
 
 import type { InstanceStatus } from '../client/instance-status.ts';
 import { NotRegisteredError, ProviderError } from '../errors/errors.ts';
+import type { EntityDefinition } from '../orchestration/entities.ts';
 import { entityStart, entityUpdate, readEntity } from '../orchestration/entity-calls.ts';
-import { STATE } from '../orchestration/entity-code.ts';
+import { CALL, STATE } from '../orchestration/entity-code.ts';
 import { isInstance } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
 import type { Question, QuestionAnswer } from './answers.ts';
 import { deadline } from './deadline.ts';
-import { entityOf } from './entities.ts';
+import { entityOf, type KnownEntity, namesOf, newEntityOf } from './entities.ts';
 import type { CheckedQuestion } from './query.ts';
 import { badRequest, Refusal } from './refusal.ts';
-import { type RouteContext, statusOf } from './route-context.ts';
+import { found, type RouteContext } from './route-context.ts';
 import { checkedStart } from './starting.ts';
 
 /** Longest wait for an answer, ms. */
@@ -50,6 +51,7 @@ export async function answerTo<Q extends Question>(
   leaving: AbortSignal,
 ): Promise<QuestionAnswer> {
   const instance = await askedOf(context, given);
+  if ((given as CheckedQuestion<'update'>).isOneWay === true) return await sent(context, instance, given);
   const ids: Ids = question === 'update' ? idsOf(given) : {};
   const body = { ...given, ...(ids.updateId === undefined ? {} : { updateId: ids.updateId }) };
   const { signal, clear } = deadline(ANSWER_MS, leaving);
@@ -70,17 +72,51 @@ export async function answerTo<Q extends Question>(
 }
 
 /**
- * Returns the instance that is asked, or the one that an update starts if there is none.
+ * Returns the instance that is asked, or the one that an update or a call of an entity starts if there is none.
  *
  * @throws Refusal when there is no instance of that id, and the question starts none
  * @throws PayloadError when the input of the start does not fit its schema
  */
 async function askedOf(context: Context, given: CheckedQuestion<'update'>): Promise<Asked> {
-  const { id, start, isCall } = given;
-  if (start === undefined) return await statusOf(context.client, id);
-  if (isCall === true) throw badRequest('update: a call of an entity takes no start');
-  await checkedStart(context, start);
-  return (await context.client.getStatus(id)) ?? { id, name: start.name };
+  const { id, name, start, isCall = false } = given;
+  const { client, options } = context;
+  if (start !== undefined && isCall) throw badRequest('update: a call of an entity takes no start');
+  if (start !== undefined) await checkedStart(context, start);
+  const instance = await client.getStatus(id);
+  if (instance !== null) return instance;
+  if (start !== undefined) return { id, name: start.name };
+  const entity = isCall ? newEntityOf(options.entities ?? [], id) : undefined;
+  if (entity === undefined) return found<Asked>(id, null);
+  checkMethod(entity, 'handler', name);
+  return { id, name: entity.definition.name };
+}
+
+/** Sends a one-way call to an entity. */
+async function sent(
+  { client, options: { entities = [] } }: Context,
+  instance: Asked,
+  { id, name, input, isCall = false }: CheckedQuestion<'update'>,
+): Promise<QuestionAnswer> {
+  if (!isCall) throw badRequest('update: isOneWay belongs to the call of an entity');
+  const entity = knownEntity(entities, instance, 'handlers');
+  checkMethod(entity, 'handler', name);
+  await client.enqueueEvent(id, CALL, { handler: name, input }, { start: entityStart(entity.definition) });
+  return { outcome: 'sent' };
+}
+
+/** @throws Refusal when the dashboard does not have the definition of the entity that an instance is */
+function knownEntity(entities: readonly EntityDefinition[], instance: Asked, has: 'handlers' | 'reads'): KnownEntity {
+  const entity = entityOf(entities, instance);
+  if (entity !== undefined) return entity;
+  const why = `the dashboard does not have the definition of the entity '${instance.name}', which has its ${has}`;
+  throw badRequest(`${why}: pass it in the option \`entities\``);
+}
+
+/** @throws Refusal when the entity has no handler or read of that name */
+function checkMethod({ definition }: KnownEntity, kind: 'handler' | 'read', name: string): void {
+  const names = namesOf(definition)[`${kind}s`];
+  if (!names.includes(name))
+    throw badRequest(`entity '${definition.name}' has no ${kind} '${name}'; it has ${names.join(', ') || 'none'}`);
 }
 
 /** Returns the ids of an update for its answer. */
@@ -119,14 +155,8 @@ async function query(
   signal: AbortSignal,
 ): Promise<unknown> {
   if (!isRead) return await client.query(id, name, input, { signal });
-  const entity = entityOf(entities, instance);
-  if (entity === undefined) {
-    const why = `the dashboard does not have the definition of the entity '${instance.name}', which has its reads`;
-    throw badRequest(`${why}: pass it in the option \`entities\``);
-  }
+  const entity = knownEntity(entities, instance, 'reads');
+  checkMethod(entity, 'read', name);
   const { definition, key } = entity;
-  const names = Object.keys(definition.entity.reads);
-  if (!names.includes(name))
-    throw badRequest(`entity '${instance.name}' has no read '${name}'; it has ${names.join(', ') || 'none'}`);
   return readEntity(definition, key, name, await client.getState(id, STATE), input);
 }

@@ -17,6 +17,7 @@ import type {
   ValueText,
   WaitsAnswer,
 } from './answers.ts';
+import { namesOf } from './entities.ts';
 import { logs } from './lines.ts';
 import { locks } from './locks.ts';
 import { SHOWN_MAX } from './presenter.ts';
@@ -70,10 +71,13 @@ const EXECUTIONS_MAX = 100;
 
 async function about({ client, options }: RouteContext, query: Query): Promise<AboutAnswer> {
   query.only();
+  const { entities = [] } = options;
+  const named = entities.map((definition) => ({ name: definition.name, ...namesOf(definition) }));
   return {
     store: { ...(await client.describeStore()) },
     readOnly: options.readOnly === true,
     hasRuntime: options.runtime !== undefined,
+    ...(named.length === 0 ? {} : { entities: named }),
   };
 }
 

@@ -10,6 +10,7 @@ import { ago, duration, time } from './format.ts';
 import { useNow } from './now.ts';
 import { Pager, ROWS, useRefresh } from './pager.tsx';
 import { Problem } from './problem.tsx';
+import { CallEntityButton } from './questions.tsx';
 import { linkTo, queryOf } from './route.ts';
 import { StartButton } from './start.tsx';
 import { hasEnded, STATES, Status } from './status.tsx';
@@ -54,6 +55,7 @@ export function Instances({ params }: { params: URLSearchParams }): JSX.Element 
             Refresh
           </button>
           <BulkButton filter={conditions} onDone={reload} />
+          <CallEntityButton />
           <StartButton name={filter.name} />
         </span>
       </div>

@@ -8,6 +8,7 @@ import type { EventRow, InstanceAnswer, Question, QuestionAnswer } from '../answ
 import { post } from './api.ts';
 import { Dialog } from './dialog.tsx';
 import { type FieldDefinition, Fields, type Texts, valuesOf } from './fields.tsx';
+import { linkTo } from './route.ts';
 import { useServerInfo } from './server-info.ts';
 import { hasEnded } from './status.tsx';
 import { Value } from './value.tsx';
@@ -66,6 +67,15 @@ const INPUT: FieldDefinition = {
   note: 'JSON. An empty field is no input.',
 };
 
+const ONE_WAY: FieldDefinition = {
+  name: 'isOneWay',
+  label: 'One way',
+  kind: 'choice',
+  known: ['true', 'false'],
+  placeholder: 'false',
+  note: 'The call is stored, and nothing waits for its answer.',
+};
+
 const UPDATE_ID: FieldDefinition = {
   name: 'updateId',
   label: 'Update ID',
@@ -100,9 +110,10 @@ export function Questions({ instance, events }: QuestionsProps): JSX.Element | n
       {asked === undefined ? null : (
         <QuestionDialog
           key={asked}
-          id={instance.id}
-          form={FORMS[asked]}
-          known={knownOf(asked, instance, events)}
+          kind={asked}
+          id={() => instance.id}
+          known={() => knownOf(asked, instance, events)}
+          isOneWayKnown={instance.entity !== undefined}
           onClose={() => setAsked(undefined)}
         />
       )}
@@ -142,25 +153,34 @@ function namesOf(events: readonly EventRow[], begin: string): string[] {
 }
 
 interface QuestionDialogProps {
-  readonly id: string;
-  readonly form: Form;
-  /** The names to suggest. */
-  readonly known: readonly string[];
+  readonly kind: Kind;
+  /** Fields that come before the others. */
+  readonly first?: readonly FieldDefinition[];
+  readonly texts?: Texts;
+  /** True if the dashboard has the definition of the entity, which a one-way call needs. */
+  readonly isOneWayKnown: boolean;
+  /** Returns the id of the instance that is asked. */
+  id(texts: Texts): string;
+  /** Returns the names to suggest. */
+  known(texts: Texts): readonly string[];
   onClose(): void;
 }
 
-function QuestionDialog({ id, form, known, onClose }: QuestionDialogProps): JSX.Element {
-  const { title, text, word, label, question, values = {} } = form;
-  const [texts, setTexts] = useState<Texts>({});
+function QuestionDialog({ kind, first = [], onClose, ...props }: QuestionDialogProps): JSX.Element {
+  const { title, text, word, label, question, values = {} } = FORMS[kind];
+  const [texts, setTexts] = useState<Texts>(props.texts ?? {});
   const [answer, setAnswer] = useState<QuestionAnswer>();
   const leaving = useRef(new AbortController());
   /** Id of an update that has no answer yet, as the field got it from here. */
   const awaited = useRef('');
   useEffect(() => () => leaving.current.abort(), []);
+  const id = props.id(texts);
   const fields: readonly FieldDefinition[] = [
-    { name: 'name', label, kind: 'text', isNeeded: true, known },
+    { name: 'name', label, kind: 'text', isNeeded: true, known: props.known(texts) },
     INPUT,
-    ...(question === 'update' ? [UPDATE_ID] : []),
+    ...(kind === 'call' && props.isOneWayKnown ? [ONE_WAY] : []),
+    // A one-way call has no id.
+    ...(question === 'update' && texts.isOneWay !== 'true' ? [UPDATE_ID] : []),
   ];
   const submit = async (): Promise<void> => {
     setAnswer(undefined);
@@ -175,14 +195,52 @@ function QuestionDialog({ id, form, known, onClose }: QuestionDialogProps): JSX.
     setTexts((was) => ({ ...was, updateId: next }));
   };
   return (
-    <Dialog title={title} button={word} onSubmit={submit} onClose={onClose}>
-      <p>
-        <code class="id">{id}</code>
-      </p>
+    <Dialog title={first.length > 0 ? 'Call an entity' : title} button={word} onSubmit={submit} onClose={onClose}>
+      {first.length > 0 ? null : (
+        <p>
+          <code class="id">{id}</code>
+        </p>
+      )}
       <p>{text}</p>
-      <Fields fields={fields} texts={texts} onTexts={setTexts} />
+      <Fields fields={[...first, ...fields]} texts={texts} onTexts={setTexts} />
       <div role="status">{answer === undefined ? null : <Answer answer={answer} />}</div>
+      {first.length === 0 || answer === undefined ? null : (
+        <a class="id" href={linkTo('instance', { id })}>
+          {id}
+        </a>
+      )}
     </Dialog>
+  );
+}
+
+/** A button that calls an entity by its key, so that the call may create it. Absent where no definition is known. */
+export function CallEntityButton(): JSX.Element | null {
+  const about = useServerInfo();
+  const [isOpen, setOpen] = useState(false);
+  const entities = about?.entities ?? [];
+  if (about === undefined || about.readOnly || entities.length === 0) return null;
+  const names = entities.map(({ name }) => name);
+  const first: readonly FieldDefinition[] = [
+    { name: 'entity', label: 'Entity', kind: 'choice', isNeeded: true, known: names },
+    { name: 'key', label: 'Key', kind: 'text', isNeeded: true, note: 'The call creates an entity that is not there.' },
+  ];
+  return (
+    <>
+      <button type="button" onClick={() => setOpen(true)}>
+        Call an entity…
+      </button>
+      {isOpen ? (
+        <QuestionDialog
+          kind="call"
+          first={first}
+          texts={{ entity: names[0] ?? '' }}
+          isOneWayKnown
+          id={({ entity = '', key = '' }) => `${entity}/${key}`}
+          known={({ entity }) => entities.find(({ name }) => name === entity)?.handlers ?? []}
+          onClose={() => setOpen(false)}
+        />
+      ) : null}
+    </>
   );
 }
 
@@ -193,6 +251,8 @@ export function Answer({ answer: { outcome, value, updateId } }: { answer: Quest
         <p class="note">
           There is no answer yet. {updateId === undefined ? null : 'The update goes on: send it again to wait for it.'}
         </p>
+      ) : outcome === 'sent' ? (
+        <p>The call is stored. Its handler runs after the calls before it.</p>
       ) : value === undefined ? (
         <p>The answer is hidden.</p>
       ) : (
