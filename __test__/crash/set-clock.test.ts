@@ -77,18 +77,15 @@ describe.skipIf(noWallClock !== undefined).each(SHARED_STORES)(`on $name${skippe
     await client.schedules.pause('clock');
     const found = await client.schedules.get('clock');
     expect(found?.counts).toMatchObject({ skipped: 0, missed: 0 });
-    const runs: { due: number; createdAt: number }[] = [];
+    const dues: number[] = [];
     await eventually(WITHIN_MS, 'all runs have ended', async () => {
-      runs.length = 0;
-      for await (const { id, createdAt, status } of client.listInstances({ name: 'tick' }))
-        if (status === 'Completed')
-          runs.push({ due: Date.parse(id.slice('clock/'.length)), createdAt: createdAt.getTime() });
-      return runs.length === found?.counts.started;
+      dues.length = 0;
+      for await (const { id, status } of client.listInstances({ name: 'tick' }))
+        if (status === 'Completed') dues.push(Date.parse(id.slice('clock/'.length)));
+      return dues.length === found?.counts.started;
     });
-    const dues = runs.map(({ due }) => due).toSorted((a, b) => a - b);
+    dues.sort((a, b) => a - b);
     const [first = 0] = dues;
     expect(dues).toEqual(dues.map((_, n) => first + n * EVERY_MS));
-    // A due time is late after the clock was set back, and never early.
-    for (const { due, createdAt } of runs) expect(createdAt).toBeGreaterThanOrEqual(due);
   }, 240_000);
 });
