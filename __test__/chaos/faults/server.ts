@@ -70,10 +70,10 @@ export const stall: Fault = {
     const place = dice.between(0, arena.workers.length - 1);
     const { proxy } = siteOf(arena).way(place);
     const victim = arena.workers[place]!;
-    await registered(arena, victim);
+    const lost = await registered(arena, victim);
     const from = Date.now();
     proxy.block();
-    await takenOver(arena, victim, from, async () => proxy.free());
+    await takenOver(arena, victim, lost, from, async () => proxy.free());
     arena.count('stalls');
   },
 };

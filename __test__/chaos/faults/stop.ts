@@ -17,7 +17,7 @@ export const stop: Fault = {
     const { site } = arena;
     const place = dice.between(0, arena.workers.length - 1);
     const victim = arena.workers[place]!;
-    await registered(arena, victim);
+    const lost = await registered(arena, victim);
     // In most cases the worker has a pending write when it is stopped. The write reaches the store when the worker has
     // lost the right to it.
     const release = dice.oneIn(4) ? undefined : await site.holdWrites(place);
@@ -26,7 +26,7 @@ export const stop: Fault = {
     victim.pause();
     if (release === undefined) from = stopOutsideOfWrite(arena, victim, from);
     if (site.holdsUpOthers) await release?.();
-    await takenOver(arena, victim, from, async () => {
+    await takenOver(arena, victim, lost, from, async () => {
       if (!site.holdsUpOthers) await release?.();
       victim.resume();
     });
