@@ -4,14 +4,17 @@
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { Client } from 'perdure';
+
 import type { Absence } from '../crash/checker.ts';
 import { eventually, within } from '../support/async.ts';
 import { readEffects } from '../support/effects.ts';
 import { temporaryFolder } from '../support/providers.ts';
 import { readRows } from '../support/violations.ts';
-import { LINE } from '../support/worker-parts.mjs';
+import { LINE, openStore } from '../support/worker-parts.mjs';
 import { type ClientEntry, readClientLog } from './client-log.ts';
 import type { Dice } from './dice.ts';
+import { QUEUES } from './gate.ts';
 import type { Look, Part } from './looks.ts';
 import type { Site } from './sites.ts';
 import { ChaosClient, ChaosWorker, type Counts } from './talk.ts';
@@ -33,6 +36,7 @@ export const COUNTS = [
   'programs',
   'finished',
   'instances',
+  'programs in a queue',
   'events',
   'attempts',
   'attempts run again',
@@ -109,8 +113,11 @@ export class Arena {
     for (const log of [this.effectLog, this.clientLog]) writeFileSync(log, '');
   }
 
-  /** Starts all processes. */
+  /** Sets the limits of the queues, and starts all processes. */
   async open(places: number): Promise<void> {
+    const provider = await openStore(this.site.address);
+    for (const [name, limits] of Object.entries(QUEUES)) await new Client(provider).queues.set(name, limits);
+    await provider.close();
     await Promise.all([...Array.from({ length: places }, (_, place) => this.startWorker(place)), this.startClient()]);
   }
 

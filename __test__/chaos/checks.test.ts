@@ -6,6 +6,7 @@ import type { EventRow, InstanceRow, StoreRows } from '../support/violations.ts'
 import { absencesOf, lateBegins } from './absences.ts';
 import type { Promotion } from './arena.ts';
 import type { ClientEntry } from './client-log.ts';
+import { overGate } from './gate.ts';
 import { begunAgain, begunTooSoon, changed, type Look, untrue } from './looks.ts';
 import { instancesOf, lastStatus, valueOf } from './model.ts';
 import { judge, type Outcome } from './outcomes.ts';
@@ -121,6 +122,20 @@ describe('looks at a store', () => {
     expect(untrue([ended], told('start'), () => 'p2')).toEqual([
       "the start of 'p2' was acknowledged, and it is not there",
     ]);
+  });
+});
+
+describe('the queue of programs', () => {
+  const line = (event: 'enter' | 'leave', id: string) => ({ event, id, worker: 'worker 1', at: 1 }) as Effect;
+  const enter = (...ids: string[]) => ids.map((id) => line('enter', id));
+  const found = (effects: readonly Effect[], cuts = [{ from: 0, to: 0 }]) => overGate(effects, (id) => id[0]!, cuts);
+
+  it('has no more of them at once than its limits', () => {
+    const most = [...enter('a1', 'a2', 'b1', 'b2', 'c1'), line('leave', 'a1')];
+    expect(found([...most, ...enter('a3', 'a1'), line('leave', 'a1')])).toEqual([]);
+    expect(found([...most, ...enter('c2', 'c3')]), 'in all').toHaveLength(2);
+    expect(found(enter('a1', 'a2', 'a3')), 'of a key').toEqual(["in the queue: of 'a': a1, a2, a3 at once, and 2 may"]);
+    expect(found(enter('a1', 'a2', 'a3'), [{ from: 0, to: 1 }]), 'while the power was cut').toEqual([]);
   });
 });
 

@@ -76,9 +76,10 @@ class Player {
   }
 
   /** Starts the program several times at once: only one instance may come of it (S17). */
-  async #start({ id, starts, segments, ending }: Root): Promise<void> {
-    const input = { program: { segments, ending }, note };
-    const start = () => this.#client.startOrchestration(id, 'program', input, { onConflict: 'return' });
+  async #start({ id, starts, segments, ending, isNoted, queue }: Root): Promise<void> {
+    const input = { program: { segments, ending, isNoted }, note };
+    const options = { onConflict: 'return', ...queue } as const;
+    const start = () => this.#client.startOrchestration(id, 'program', input, options);
     await Promise.all(Array.from({ length: starts }, start));
   }
 

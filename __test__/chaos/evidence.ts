@@ -20,6 +20,7 @@ export function evidenceOf(id: string, rows: StoreRows, effects: readonly Effect
     ...own(rows.messages).map((message) => ({ message })),
     ...own(rows.tasks).map((task) => ({ task })),
     ...rows.instances.filter(({ parent_key }) => parent_key === instance.key).map((child) => ({ child })),
+    ...rows.places.filter(({ key }) => key === instance.key).map((place) => ({ place })),
     ...own(rows.history)
       .slice(-SHOWN)
       .map(

@@ -164,8 +164,10 @@ export const PLANNED = 'this was to fail';
 
 /** Runs one execution of a program. It then continues as new, or ends. */
 function* execute(ctx, { program, at = 0, value = 1, seen = {} }) {
+  if (program.isNoted && at === 0) yield ctx.scheduleActivity('gate', 'enter', { retry: RETRY });
   const next = yield* run(ctx, program.segments[at], value, seen);
   if (at + 1 < program.segments.length) yield ctx.continueAsNew({ program, at: at + 1, value: next, seen });
+  if (program.isNoted) yield ctx.scheduleActivity('gate', 'leave', { retry: RETRY });
   ctx.setCustomStatus(`${ctx.instanceId} is over`);
   if (program.ending === 'Failed') throw new Error(PLANNED);
   return { value: next, seen };
@@ -206,6 +208,7 @@ export function register(runtime, write) {
     effect('begin', ctx);
     await untilAborted(ctx);
   });
+  runtime.registerActivity('gate', (ctx, event) => effect(event, ctx));
   runtime.registerActivity('clean up', (ctx) => recorded(ctx, () => null));
 
   runtime.registerOrchestration('program', function* (ctx, input) {

@@ -5,6 +5,7 @@
 // it. The number does show if a step was lost, ran with a stale input or was counted twice.
 
 import { Dice } from './dice.ts';
+import { GATE, keyAt } from './gate.ts';
 
 export type Block = readonly Statement[];
 
@@ -52,6 +53,8 @@ export type Ending = 'Completed' | 'Failed' | 'Cancelled' | 'Terminated';
 export interface Program {
   readonly segments: readonly Block[];
   readonly ending: Ending;
+  /** True if it notes in the log when it has a slot of its queue, and when it is about to end. */
+  readonly isNoted?: boolean;
 }
 
 /** An action of a client on an instance that it has started, after a pause. */
@@ -67,6 +70,8 @@ export interface Root extends Program {
   readonly actions: readonly Action[];
   /** Number of starts that are sent at once. */
   readonly starts: number;
+  /** The queue that it passes through, if it does. */
+  readonly queue?: { readonly queue: string; readonly key: string };
 }
 
 /** The mailbox of a detached instance. */
@@ -94,13 +99,17 @@ export function rootOf(seed: number, index: number): Root {
   const author = new Author(dice, ending);
   const segments = dice.times(dice.pick([1, 1, 2, 3]), () => author.block(dice.between(2, 5), 0));
   if (ending === 'Cancelled' || ending === 'Terminated') segments.push([{ do: 'never' }]);
-  return {
+  const root = {
     id: idOf(index),
     segments,
     ending,
     starts: dice.oneIn(4) ? dice.between(2, 8) : 1,
     actions: actionsOf(dice, segments, ending),
   };
+  if (!dice.oneIn(2)) return root;
+  // An end from outside frees the slot at once, and an attempt that is under way may write its line after that.
+  const isNoted = ending === 'Completed' || ending === 'Failed';
+  return { ...root, isNoted, queue: { queue: GATE, key: keyAt(index) } };
 }
 
 /**

@@ -13,6 +13,7 @@ import { type ClientEntry, readClientLog } from './client-log.ts';
 import { Dice } from './dice.ts';
 import { evidenceOf } from './evidence.ts';
 import type { Fault } from './faults/index.ts';
+import { keyAt, overGate } from './gate.ts';
 import { begunAgain, begunTooSoon, changed, untrue } from './looks.ts';
 import { instancesOf } from './model.ts';
 import { judge, type Outcome } from './outcomes.ts';
@@ -122,6 +123,7 @@ async function check(arena: Arena): Promise<Violations> {
         effects.filter((effect) => !late.has(effect)),
         absencesOf(effects, arena.absences),
       ),
+      ...overGate(effects, (id) => keyAt(Number(id.slice(1))), arena.cuts),
       ...(end === undefined ? ['the store was never looked at'] : leftViolations(end)),
     ],
   };
@@ -133,6 +135,7 @@ async function check(arena: Arena): Promise<Violations> {
   try {
     if (!isIntact(site.address)) violations.other.push('the file is not sound');
     const outcomes = await outcomesOf(arena, [...programs.keys()]);
+    violations.other.push(...(await takenSlots(arena)));
     for (const [program, entries] of programs) {
       const verdict = judge(rootOf(arena.seed, program), entries, (id) => outcomes.get(id));
       violations.lost.push(...verdict.lost);
@@ -157,6 +160,7 @@ function countAll(arena: Arena, effects: readonly Effect[], told: readonly Clien
   const begins = effects.filter(({ event }) => event === 'begin');
   const asked = told.filter(({ action }) => action !== 'end');
   arena.count('instances', end?.instances.length);
+  arena.count('programs in a queue', new Set(effects.flatMap(({ event, id }) => (event === 'enter' ? [id] : []))).size);
   arena.count('events', end?.history.length);
   arena.count('attempts', begins.length);
   arena.count(
@@ -169,6 +173,20 @@ function countAll(arena: Arena, effects: readonly Effect[], told: readonly Clien
   arena.count('leases lost', effects.filter(({ event }) => event === 'lost').length);
   arena.count('takeovers', arena.sum('takeovers'));
   arena.count('writes tried again', arena.sum('commitRetries'));
+}
+
+/** Returns the queues in which anything is left, as sentences. */
+async function takenSlots(arena: Arena): Promise<string[]> {
+  const provider = await openStore(arena.site.address);
+  try {
+    return (await new Client(provider).queues.list()).flatMap(({ name, waiting, delayed, running }) =>
+      waiting + delayed + running === 0
+        ? []
+        : [`in the queue '${name}' ${waiting} wait, ${delayed} are delayed and ${running} have slots`],
+    );
+  } finally {
+    await provider.close();
+  }
 }
 
 /** Returns the results of all instances, as seen by a new client. */

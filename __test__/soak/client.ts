@@ -2,6 +2,7 @@
 
 import { Client } from 'perdure';
 
+import { GATE } from '../chaos/gate.ts';
 import { openStore, say } from '../support/worker-parts.mjs';
 import type { Gauges } from './gauge.ts';
 import { fillPool, gaugesOfProcess } from './gauges.mjs';
@@ -44,5 +45,7 @@ process.on('message', async (told: Told) => {
 // The parent process is gone, so no further commands can come.
 process.on('disconnect', () => process.exit());
 
+// Half of the programs pass through it. It is wide enough for the rate of their starts.
+await client.queues.set(GATE, { concurrency: 20, perKey: { concurrency: 10 }, fairness: 'key' });
 await fillPool(client);
 say({ type: 'ready' });

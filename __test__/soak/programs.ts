@@ -94,9 +94,10 @@ export class Programs {
   }
 
   /** Starts the program several times at once: only one instance comes of it. */
-  async #start({ id, starts, segments, ending }: Root): Promise<void> {
-    const start = () =>
-      this.#client.startOrchestration(id, 'program', { program: { segments, ending } }, { onConflict: 'return' });
+  async #start({ id, starts, segments, ending, isNoted, queue }: Root): Promise<void> {
+    const input = { program: { segments, ending, isNoted } };
+    const options = { onConflict: 'return', ...queue } as const;
+    const start = () => this.#client.startOrchestration(id, 'program', input, options);
     await Promise.all(Array.from({ length: starts }, start));
   }
 

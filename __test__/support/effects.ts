@@ -4,10 +4,10 @@ import { existsSync, readFileSync } from 'node:fs';
 
 /**
  * One line of the log. An attempt of an activity began or returned, or a worker found that it had lost its lease. The
- * latter line has only the fields `event`, `worker` and `at`.
+ * latter line has only the fields `event`, `worker` and `at`. Between `enter` and `leave` an instance has a slot.
  */
 export interface Effect {
-  readonly event: 'begin' | 'end' | 'lost';
+  readonly event: 'begin' | 'end' | 'lost' | 'enter' | 'leave';
   /** Name of the process. */
   readonly worker: string;
   readonly id: string;

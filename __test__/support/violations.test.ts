@@ -41,7 +41,7 @@ const asks = (id: string) => ({ meta: JSON.stringify({ id, version: '1.0.0' }) }
 
 /**
  * Instance 1 has ended in its second execution. 2 sleeps until its activity and its child 3 have ended. 4 is new, 5 is
- * owned, 6 is held.
+ * owned, 6 is held, 8 is in line.
  */
 const GOOD: StoreRows = {
   instances: [
@@ -57,6 +57,7 @@ const GOOD: StoreRows = {
     instance(4, 'new', 'Pending', { epoch: 0, turns: 0, wake_at: 5 }),
     instance(5, 'owned', 'Running', { owner: 'w', next_event_id: 3 }),
     instance(6, 'held', 'Suspended', { report: '{}' }),
+    instance(8, 'in line', 'Pending', { epoch: 0, turns: 0 }),
   ],
   history: [
     event(1, 1, 'ExecutionStarted'),
@@ -74,12 +75,18 @@ const GOOD: StoreRows = {
     event(5, 2, 'ActivityScheduled'),
     event(6, 1, 'ExecutionStarted'),
     event(7, 1, 'ExecutionStarted'),
+    event(8, 1, 'ExecutionStarted'),
   ],
   messages: [{ instance_key: 2, kind: 'Queue', execution: null, ref_id: null }],
   tasks: [{ instance_key: 2, execution: 1, event_id: 2, attempt: 1, owner: 'w' }],
   heartbeats: [{ instance_key: 5, execution: 1, event_id: 2 }],
   workers: [{ id: 'w', name: 'worker' }],
   revocations: [{ worker: 'w', instance_key: 7 }],
+  places: [
+    { key: 8, queue: 'q', place: 0 },
+    { key: 1, queue: 'q', place: 2 },
+    { key: null, queue: 'q', place: 0 },
+  ],
   deleted: [{ key: 7 }],
 };
 
@@ -281,6 +288,14 @@ it.each<[string, Change, RegExp]>([
     /'parent' is told twice of the child of event 3/,
   ],
   ['a new one that is never due', having('new', { wake_at: null }), /'new' is Pending, unowned and never due/],
+  ['one that waits in no queue', { places: [] }, /'in line' is Pending, unowned and never due/],
+  ['a slot of one that has not begun', { places: [{ key: 8, queue: 'q', place: 2 }] }, /'in line' is Pending, unowned/],
+  ['one in line that is gone', { places: [...GOOD.places, { key: 9, queue: 'q', place: 1 }] }, /9 is in line in 'q'/],
+  [
+    'one in line that runs',
+    { places: [...GOOD.places, { key: 2, queue: 'q', place: 0 }] },
+    /'parent' is Running in the/,
+  ],
   ['an activity without a task', { tasks: [] }, /'parent' sleeps, and nobody runs the activity of event 2/],
   [
     'a sleep with an activity of its own',

@@ -76,6 +76,8 @@ export interface StoreRows {
   readonly workers: readonly { readonly id: string; readonly name: string }[];
   /** Instances that were taken from workers that have not released them. */
   readonly revocations: readonly { readonly worker: string; readonly instance_key: number }[];
+  /** Places in queues, of instances by their key, and of attempts with the key null. */
+  readonly places: readonly { readonly key: number | null; readonly queue: string; readonly place: number }[];
   /** Keys of instances whose history is still to be swept away. */
   readonly deleted: readonly { readonly key: number }[];
 }
@@ -90,6 +92,8 @@ const QUERIES: Readonly<Record<keyof StoreRows, string>> = {
   heartbeats: 'SELECT instance_key, execution, event_id FROM heartbeats',
   workers: 'SELECT id, name FROM workers',
   revocations: 'SELECT worker, instance_key FROM revocations',
+  // The numbers of attempts begin at 2^62, which no number of JavaScript can be.
+  places: `SELECT CASE WHEN key < 4611686018427387904 THEN key END AS key, queue, place FROM queue_places`,
   deleted: 'SELECT key FROM deleted_instances',
 };
 
@@ -122,6 +126,8 @@ export function leftViolations(rows: StoreRows): string[] {
   const found = rows.instances
     .filter((instance) => !isEnded(instance))
     .map(({ id, status }) => `'${id}' is ${status} and has not ended`);
+  const attempts = rows.places.filter(({ key }) => key === null);
+  if (attempts.length > 0) found.push(`${attempts.length} attempts have places in queues`);
   for (const table of ['messages', 'tasks', 'heartbeats', 'workers', 'revocations'] as const) {
     if (rows[table].length > 0)
       found.push(`${rows[table].length} rows of ${table} are left: ${JSON.stringify(rows[table].slice(0, 3))}`);
@@ -143,6 +149,9 @@ const SETTLES = new Set([
   'OperationCancelled',
 ]);
 
+/** The place of an instance, or an attempt, that has a slot. */
+const SLOT = 2;
+
 const CHILD_ENDS = new Set(['ChildCompleted', 'ChildFailed']);
 
 /** Indexes of the rows by the instance that they belong to. */
@@ -150,6 +159,8 @@ class Store {
   readonly rows: StoreRows;
   readonly instances = new Map<number, InstanceRow>();
   readonly workers: ReadonlySet<string>;
+  /** Instances that have a place in a queue and no slot. */
+  readonly inLine: ReadonlySet<number | null>;
   readonly #messages: ReadonlyMap<number, MessageRow[]>;
   /** By instance, then by execution. */
   readonly #history = new Map<number, Map<number, EventRow[]>>();
@@ -159,6 +170,7 @@ class Store {
     this.rows = rows;
     for (const instance of rows.instances) this.instances.set(instance.key, instance);
     this.workers = new Set(rows.workers.map(({ id }) => id));
+    this.inLine = new Set(rows.places.flatMap(({ key, place }) => (place === SLOT ? [] : [key])));
     this.#messages = groupBy(rows.messages, (message) => message.instance_key);
     for (const [key, events] of groupBy(rows.history, (event) => event.instance_key)) {
       this.#history.set(
@@ -254,6 +266,14 @@ function orphans(store: Store): string[] {
   for (const { worker, instance_key: key } of store.rows.revocations) {
     if (!store.workers.has(worker))
       found.push(`worker ${worker} is to hear that it has lost instance ${key}, and is gone`);
+  }
+  // The place of an instance that has a slot is swept by the next pass over its queue.
+  for (const { key, queue, place } of store.rows.places) {
+    if (key === null || place === SLOT) continue;
+    const instance = store.instances.get(key);
+    if (instance === undefined) found.push(`instance ${key} is in line in '${queue}', and is gone`);
+    else if (instance.epoch > 0 || isEnded(instance))
+      found.push(`'${instance.id}' is ${instance.status} in the epoch ${instance.epoch}, and in line in '${queue}'`);
   }
   for (const beat of store.rows.heartbeats) needless('heartbeat', beat.instance_key, beat.execution, beat.event_id);
   return found;
@@ -383,6 +403,7 @@ function childrenOf(store: Store, parent: InstanceRow): string[] {
 function waits(store: Store, instance: InstanceRow): string[] {
   const { key, id, execution, status, owner, wake_at: wakeAt } = instance;
   if (owner !== null || wakeAt !== null) return [];
+  if (store.inLine.has(key)) return [];
   if (status === 'Pending') return [`'${id}' is Pending, unowned and never due`];
   if (status !== 'Running') return [];
   const lost = open(store.events(key, execution), 'ActivityScheduled').filter(
