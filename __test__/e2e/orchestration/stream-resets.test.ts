@@ -26,7 +26,7 @@ describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
   let gates: Record<string, Deferred<void>> = {};
 
-  /** Writes entries one by one. The first attempt fails after them. The second one waits for its gate, and keeps few. */
+  /** Writes entries one by one. The first attempt fails after them. The second one waits, and keeps few. */
   const writes = defineActivity(
     'writes',
     async (ctx, { who, max, count }: { who: string; max: number; count: number }) => {

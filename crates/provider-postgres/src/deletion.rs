@@ -1,6 +1,6 @@
 //! Deletion of ended instances (P13): one by its id, or all that match a filter. Their histories, and the chunks and
-//! writers of their streams, are deleted after them. Histories of former executions are deleted here, too. A history is deleted
-//! from its last event on, so that a concurrent reader finds no gap.
+//! writers of their streams, are deleted after them. Histories of former executions are deleted here, too. A history is
+//! deleted from its last event on, so that a concurrent reader finds no gap.
 
 use perdure_provider::{
     IndexedSet, InstanceKey, Outcome, Place, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
@@ -266,8 +266,8 @@ pub(crate) async fn any_left(connection: &Connection) -> Result<bool, Failure> {
 }
 
 /// Sweeps some deleted instances in the order of their keys: at most `instances` instances, and `rows` events, chunks
-/// and writers of streams. Of each instance, no more rows are read than may be deleted. The answer: how many instances were
-/// found, how many of them are swept, and how many rows may still be deleted.
+/// and writers of streams. Of each instance, no more rows are read than may be deleted. The answer: how many instances
+/// were found, how many of them are swept, and how many rows may still be deleted.
 const SWEEP: &str = "WITH RECURSIVE found AS MATERIALIZED (
   SELECT key, row_number() OVER (ORDER BY key) AS place FROM (
     SELECT key FROM {schema}.deleted_instances ORDER BY key LIMIT $instances FOR UPDATE SKIP LOCKED) f

@@ -22,8 +22,8 @@ pub struct TaskOffer {
     pub session: Option<String>,
     /// An attempt of a higher priority is taken first.
     pub priority: i32,
-    /// Earliest time at which the attempt may be taken, ms since 1970. It waits from then on, or from the offer if that is
-    /// later.
+    /// Earliest time at which the attempt may be taken, ms since 1970. It waits from then on, or from the offer if that
+    /// is later.
     pub due_at_ms: i64,
     /// Time at which all attempts together are to be over, ms since 1970.
     pub deadline_ms: Option<i64>,

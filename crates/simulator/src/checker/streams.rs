@@ -84,8 +84,8 @@ impl Checker<'_> {
         }
     }
 
-    /// S32: the indexes of a stream have no gap, each chunk names the entries that the run of its activity replaces, and
-    /// the entries of an activity that a reader is left with are those of one run, each once and in order.
+    /// S32: the indexes of a stream have no gap, each chunk names the entries that the run of its activity replaces,
+    /// and the entries of an activity that a reader is left with are those of one run, each once and in order.
     pub(super) fn streams(&self, record: &Record) {
         for stream in &record.streams {
             self.indexes(record, stream);
