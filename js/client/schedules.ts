@@ -8,6 +8,7 @@ import {
   OVERLAPS,
   type Overlap,
   type Paused,
+  recentDues,
   SCHEDULE,
   SCHEDULE_STATE,
   type ScheduleSpec,
@@ -314,18 +315,15 @@ function runOf({ dueMs, outcome, runId, error }: DueRecord): ScheduleRun {
   };
 }
 
-function infoOf(id: string, { spec, paused, nextMs, recent, counts }: ScheduleState): ScheduleInfo {
+function infoOf(id: string, state: ScheduleState): ScheduleInfo {
+  const { spec, paused, nextMs, counts } = state;
   const pause = paused && { since: new Date(paused.sinceMs), by: paused.by, ...(paused.note && { note: paused.note }) };
   return {
     id,
     spec,
     ...(pause === undefined ? {} : { paused: pause }),
     ...(nextMs === null ? {} : { next: new Date(nextMs) }),
-    // In the state, a run that was buffered stands at the time of its start, and a backfilled one at that of the call.
-    recent: recent
-      .toReversed()
-      .toSorted((one, other) => other.dueMs - one.dueMs)
-      .map(runOf),
+    recent: recentDues(state).map(runOf),
     counts,
   };
 }

@@ -5,6 +5,7 @@ import { hasEnded, type InstanceStatus, LIVE_STATES } from '../client/instance-s
 import {
   checkScheduleId,
   type DueRecord,
+  recentDues,
   SCHEDULE,
   SCHEDULE_STATE,
   type ScheduleSpec,
@@ -49,9 +50,9 @@ export async function schedules({ client, presenter }: RouteContext, query: Quer
 function rowOf({ id, status }: InstanceStatus, state: ScheduleState | undefined, presenter: Presenter): ScheduleRow {
   const row = { id, name: id.startsWith(PREFIX) ? id.slice(PREFIX.length) : id, isSuspended: status === 'Suspended' };
   if (state === undefined) return row;
-  const { spec, paused, nextMs, recent, counts } = state;
+  const { spec, paused, nextMs, counts } = state;
   const { name, version } = spec.start;
-  const last = recent.findLast(({ runId }) => runId !== undefined);
+  const last = recentDues(state).find(({ runId }) => runId !== undefined);
   return {
     ...row,
     set: {
@@ -106,16 +107,17 @@ export async function schedule({ client, presenter }: RouteContext, query: Query
 
 function detailsOf(
   instanceId: string,
-  { spec, recent }: ScheduleState,
+  state: ScheduleState,
   presenter: Presenter,
 ): Omit<ScheduleDetails, 'nextMs' | 'hasMore'> {
+  const { spec } = state;
   const place = { instanceId, orchestration: spec.start.name, kind: 'input' } as const;
   const input = presenter.value(spec.start.input, place, SHOWN_MAX.page);
   return {
     options: formOf(spec),
     ...(input === undefined ? {} : { input }),
     ...(spec.declaredBy === undefined ? {} : { declaredBy: spec.declaredBy }),
-    recent: recent.toReversed().map((due) => dueOf(due, spec.start.name, instanceId, presenter)),
+    recent: recentDues(state).map((due) => dueOf(due, spec.start.name, instanceId, presenter)),
   };
 }
 

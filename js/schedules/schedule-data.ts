@@ -94,9 +94,17 @@ export interface ScheduleState {
   readonly cursorMs: number;
   /** The next due time; `null` if there is none. */
   readonly nextMs: number | null;
-  /** The last ones, the newest last. All that run or are buffered are among them. */
+  /** The last ones, in the order of their decisions. All that run or are buffered are among them. */
   readonly recent: readonly DueRecord[];
   readonly counts: { readonly started: number; readonly skipped: number; readonly missed: number };
+}
+
+/**
+ * Returns the recent due times, the newest first. In the state, a run that was buffered stands at the time of its start,
+ * and one that was backfilled at that of the call.
+ */
+export function recentDues({ recent }: ScheduleState): DueRecord[] {
+  return recent.toReversed().toSorted((one, other) => other.dueMs - one.dueMs);
 }
 
 /** The inputs of the updates of a schedule, by the name of the update. */

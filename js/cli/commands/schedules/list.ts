@@ -51,7 +51,7 @@ function columns(terminal: Terminal): Column<ScheduleInfo>[] {
   ];
 }
 
-/** Returns the due time that was decided last with a run; `undefined` if none of the recent ones has a run. */
+/** Returns the newest due time with a run; `undefined` if none of the recent ones has a run. */
 function lastRun({ recent }: ScheduleInfo) {
   return recent.find(({ runId }) => runId !== undefined);
 }
