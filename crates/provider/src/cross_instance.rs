@@ -1,8 +1,8 @@
-//! The effects of a turn on other instances, and their outcomes.
+//! The effects of a turn on other instances.
 
 use perdure_engine::EventId;
 
-use crate::{NewInstance, NewMessage, Outcome, Receivers, TaskOffer, WorkerId};
+use crate::{NewInstance, NewMessage, TaskOffer};
 
 /// The effects of a turn on other instances: starts, then messages, then cancellations. A refusal is told to the
 /// instance by a message of kind `Settled`.
@@ -41,26 +41,4 @@ pub struct CrossInstanceMessage {
     pub scheduled: EventId,
     /// The message to send.
     pub message: NewMessage,
-}
-
-/// The effects of a committed turn on other instances.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CrossInstanceOutcome {
-    /// Outcomes of the starts, in order: `Started`, `Exists` or `NoQueue`.
-    pub started: Vec<Outcome>,
-    /// Owners of the instances that got a message: the addressees, the children and the parent.
-    pub receivers: Receivers,
-    /// True if a start or message was refused. A message to the instance itself says so.
-    pub refused: bool,
-    /// Workers that run attempts which are no longer awaited.
-    pub stopped: Vec<WorkerId>,
-    /// True if suspended children were cancelled, and have ended by that.
-    pub ended: bool,
-}
-
-impl CrossInstanceOutcome {
-    /// Returns the outcomes of the terminations of instances that starts have replaced.
-    pub fn terminated(&self) -> impl Iterator<Item = &Outcome> {
-        self.started.iter().filter_map(Outcome::terminated)
-    }
 }

@@ -4,15 +4,7 @@ use std::fmt;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, Message, MessageSeq, Payload};
 
-use crate::{PageLimit, Suspicion, WorkerId};
-
-/// The store's own short name of an instance. It is never shown to users and never used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct InstanceKey(pub i64);
-
-/// The number of times that an instance was acquired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Epoch(pub u64);
+use crate::{Epoch, InstanceKey, PageLimit, Suspicion, WorkerId};
 
 /// Status of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -109,18 +109,23 @@ mod ask;
 mod change;
 mod check;
 mod clock;
+mod control;
 mod cross_instance;
 mod end;
 mod error;
 mod execution;
 mod footprint;
+mod heartbeat;
 mod housekeeping;
 mod inspection;
 mod instance;
 mod integrity;
 mod listing;
 mod logs;
+mod message;
+mod names;
 mod open_work;
+mod outcome;
 mod overdue;
 mod page;
 mod provider;
@@ -128,14 +133,14 @@ mod queue;
 mod rate;
 mod sql;
 mod start_key;
-mod start_time;
+mod start_options;
 mod state;
-mod stored_message;
 mod stream;
 mod suspicion;
 mod takeover;
 mod task;
 mod texts;
+mod turn;
 mod version;
 mod worker;
 mod wrapper;
@@ -148,18 +153,20 @@ pub use ask::{ANSWERS_KEPT, Ask, AskName, AskState};
 pub use change::{Change, Receiving};
 pub use check::BadWrite;
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use cross_instance::{CrossInstanceEffects, CrossInstanceMessage, CrossInstanceOutcome, CrossInstanceStart};
+pub use control::{ReleaseInstance, Suspend, Terminate};
+pub use cross_instance::{CrossInstanceEffects, CrossInstanceMessage, CrossInstanceStart};
 pub use end::{Affected, settlement};
 pub use error::{CommitOutcome, ProviderError, ProviderErrorKind};
 pub use execution::{ExecutionSummary, ExecutionsRequest};
 pub use footprint::{FOOTPRINT_MAILBOXES_MAX, Footprint};
+pub use heartbeat::{Heartbeat, Reporter};
 pub use housekeeping::{
     PruneExecutions, PruneRequest, Pruned, PrunedExecutions, QueueDepth, STATS_QUEUES_MAX, StoreStats,
 };
 pub use inspection::Inspection;
 pub use instance::{
-    Acquire, Acquired, AcquiredInstance, Due, DueInstance, DueRequest, Epoch, Inbox, InboxPosition, InstanceKey,
-    InstanceStatus, Load, LoadOne, Loaded, MessagePage, Mismatched, ResumeMismatched, Revoked, Status,
+    Acquire, Acquired, AcquiredInstance, Due, DueInstance, DueRequest, Inbox, InboxPosition, InstanceStatus, Load,
+    LoadOne, Loaded, MessagePage, Mismatched, ResumeMismatched, Revoked, Status,
 };
 pub use integrity::{
     AttemptFacts, CHECK_EVENTS_MAX, CHECK_FINDINGS_MAX, CHECK_INSTANCES_MAX, CheckRequest, Checked, EventFacts,
@@ -170,7 +177,10 @@ pub use listing::{
     after_prefix,
 };
 pub use logs::{Level, LogLine, LogPage, LogPlace, LogRequest, TurnLogs};
+pub use message::{NewMessage, StoredMessage, mailbox_of, stored_mailbox};
+pub use names::{Epoch, InstanceKey, TaskName, WorkerId};
 pub use open_work::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork, QueuedPlace};
+pub use outcome::{CrossInstanceOutcome, Outcome, Receivers};
 pub use overdue::{
     OVERDUE_COUNT_MAX, OVERDUE_MS, OVERDUE_SORTS_MAX, OVERDUE_WALK_MAX, OverdueAttempts, OverdueInstances,
     OverdueRequest, OverdueWork,
@@ -184,9 +194,8 @@ pub use queue::{
 pub use rate::{Admissions, Rate};
 pub use sql::SqlBuilder;
 pub use start_key::{KeyHolder, KeyedStart, KeyedStep, StartRule};
-pub use start_time::StartTime;
+pub use start_options::{OnConflict, StartTime};
 pub use state::{StateRequest, StateValue, StoredState};
-pub use stored_message::{StoredMessage, mailbox_of, stored_mailbox};
 pub use stream::{
     ActivityAppend, ChunkWriter, StreamChunk, StreamInfo, StreamName, StreamPage, StreamRequest, StreamReset,
     StreamState,
@@ -195,13 +204,11 @@ pub use suspicion::{PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, 
 pub use takeover::{TAKEOVERS_KEPT, Takeover};
 pub use task::{
     AcquiredTasks, LATE_TASKS_MAX, Queues, ROUTE_ANY, ROUTE_LINE, ROUTE_OPEN, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX,
-    SessionLimits, Task, TaskDone, TaskName, TaskOffer, TaskRequest, start_by_ms,
+    SessionLimits, Task, TaskDone, TaskOffer, TaskRequest, start_by_ms,
 };
 pub use texts::{StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};
+pub use turn::{AfterTurn, NewInstance, NextExecution, StatusChange, TurnCommit};
 pub use version::{Newest, OPEN_VERSION, Settled, compare_versions};
-pub use worker::{NewWorker, OwnedDigest, ReleaseTask, Renewal, Worker, WorkerId, WorkerLoad};
+pub use worker::{NewWorker, OwnedDigest, ReleaseTask, Renewal, Worker, WorkerLoad};
 pub use wrapper::{InnerCall, ProviderWrapper};
-pub use write::{
-    AfterTurn, Heartbeat, NewInstance, NewMessage, NextExecution, OnConflict, Outcome, Receivers, ReleaseInstance,
-    Reporter, StartWithMessage, StatusChange, Suspend, Terminate, TurnCommit, Write,
-};
+pub use write::{StartWithMessage, Write};

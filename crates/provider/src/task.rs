@@ -1,9 +1,9 @@
 //! Attempts of activities that the instance's own worker does not run. They are offered in a queue and taken by any
 //! worker that serves it.
 
-use perdure_engine::{AttemptResult, EventId, ExecutionId, Payload};
+use perdure_engine::{AttemptResult, EventId, Payload};
 
-use crate::{InstanceKey, PageLimit, WorkerId};
+use crate::{PageLimit, TaskName, WorkerId};
 
 /// An attempt to offer. It is written with a turn and belongs to the turn's instance and execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,19 +50,6 @@ impl TaskOffer {
 pub fn start_by_ms(from_ms: i64, within_ms: Option<i64>, deadline_ms: Option<i64>) -> Option<i64> {
     let begun_by_ms = within_ms.map(|within| from_ms.saturating_add(within));
     begun_by_ms.into_iter().chain(deadline_ms).min()
-}
-
-/// The identity of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaskName {
-    /// Key of the instance.
-    pub key: InstanceKey,
-    /// Execution of the instance.
-    pub execution: ExecutionId,
-    /// The event that scheduled the activity.
-    pub scheduled: EventId,
-    /// Number of the attempt, from 1.
-    pub attempt: u32,
 }
 
 /// An attempt that now belongs to a worker.

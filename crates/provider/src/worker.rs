@@ -1,19 +1,6 @@
 //! Workers: one row for each start of a runtime.
 
-use std::fmt;
-use std::sync::Arc;
-
-use crate::{InstanceKey, Newest, TaskName};
-
-/// Id of a worker; a new one for each start of a runtime.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct WorkerId(pub Arc<str>);
-
-impl fmt::Display for WorkerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+use crate::{InstanceKey, Newest, TaskName, WorkerId};
 
 /// A worker to register.
 #[derive(Clone, Debug, PartialEq, Eq)]

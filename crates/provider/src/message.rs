@@ -1,10 +1,23 @@
-//! Messages as columns, the same in every store.
+//! Messages to send, and messages as columns, the same in every store.
 
 use std::borrow::Cow;
 
 use perdure_engine::{
     AttemptResult, ChildFailure, EventId, ExecutionId, Mailbox, MessageBody, Payload, Refusal, Settlement,
 };
+
+/// A message to send.
+#[derive(Clone, Debug)]
+pub struct NewMessage {
+    /// The user's name of the receiving instance.
+    pub instance: String,
+    /// Content of the message.
+    pub body: MessageBody,
+    /// Most messages that may wait for the instance, this one among them; `None`: any number.
+    pub unread_max: Option<u64>,
+    /// Now, ms since 1970.
+    pub time_ms: i64,
+}
 
 /// The body of a message as a store keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
