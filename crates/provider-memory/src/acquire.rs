@@ -20,7 +20,7 @@ pub(crate) fn acquire(tables: &mut Tables, request: &Acquire) -> Acquired {
         ..Acquired::default()
     };
     // A worker that was removed meanwhile gets nothing: no other worker would ever take its instances over.
-    if !worker::is_registered(tables, &request.worker) {
+    if !tables.is_registered(&request.worker) {
         return acquired;
     }
     let search = Search {
@@ -122,7 +122,7 @@ impl Search<'_> {
     /// Returns the time until which an instance that is due is left to another worker (P29). `None`: it is not.
     fn left_until(&self, tables: &Tables, row: &InstanceRow, wake_at_ms: i64) -> Option<i64> {
         let until_ms = wake_at_ms.saturating_add_unsigned(self.left_ms);
-        let is_left = |worker: &WorkerId| worker != self.worker && worker::is_registered(tables, worker);
+        let is_left = |worker: &WorkerId| worker != self.worker && tables.is_registered(worker);
         (until_ms > tables.now_ms && row.released_by.as_ref().is_some_and(is_left)).then_some(until_ms)
     }
 }

@@ -7,12 +7,8 @@ use perdure_provider::{
     ROUTE_ANY, ROUTE_LINE, ROUTE_OPEN, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX, SessionLimits, TaskRequest, WorkerId,
 };
 
-use crate::rows::{SessionRow, TaskRow};
+use crate::rows::{SessionKey, SessionRow, TaskRow};
 use crate::tables::{EventKey, Tables};
-use crate::worker;
-
-/// The queue and the name of a session.
-pub(crate) type SessionKey = (String, String);
 
 /// The result of routing.
 #[derive(Default)]
@@ -108,7 +104,7 @@ fn holder(tables: &Tables, key: &SessionKey) -> Option<WorkerId> {
     let row = tables.sessions.get(key)?;
     let idle_from = row.used_at_ms.saturating_add(row.idle_ms);
     let is_used = |(_, task): (&EventKey, &TaskRow)| task.route != ROUTE_OPEN || task.due_at_ms <= idle_from;
-    let is_held = worker::is_registered(tables, &row.worker) && tasks_of(tables, key).any(is_used);
+    let is_held = tables.is_registered(&row.worker) && tasks_of(tables, key).any(is_used);
     (is_held && !is_planted(Bug::SessionTaken)).then(|| row.worker.clone())
 }
 

@@ -9,7 +9,8 @@ use perdure_provider::{
     Pass, QueuePlace, SlotCount, Status, Step, Waiting, WorkerId,
 };
 
-use crate::queues::{self, QueuePlaceRow};
+use crate::queues;
+use crate::rows::QueuePlaceRow;
 use crate::tables::Tables;
 use crate::tasks;
 

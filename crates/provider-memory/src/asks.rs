@@ -2,20 +2,11 @@
 
 use std::ops::Range;
 
-use perdure_engine::{Answer, AnsweredAsk, Bug, is_planted};
+use perdure_engine::{AnsweredAsk, Bug, is_planted};
 use perdure_provider::{ANSWERS_KEPT, AskName, AskState, InstanceKey};
 
+use crate::rows::{AskKey, AskRow};
 use crate::tables::Tables;
-
-/// Key of an ask: its instance and its id.
-pub(crate) type AskKey = (InstanceKey, String);
-
-/// An ask.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct AskRow {
-    /// The answer, with its number among the answers of the instance, from 1.
-    pub(crate) answer: Option<(u64, Answer)>,
-}
 
 fn of_instance(key: InstanceKey) -> Range<AskKey> {
     (key, String::new())..(InstanceKey(key.0 + 1), String::new())

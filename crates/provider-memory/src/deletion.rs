@@ -7,8 +7,8 @@ use std::ops::Bound;
 use perdure_engine::ExecutionId;
 use perdure_provider::{InstanceKey, Outcome, Place, PruneExecutions, PruneRequest, Pruned, PrunedExecutions};
 
-use crate::streams;
 use crate::tables::{EventKey, Tables, of_execution, of_instance};
+use crate::{asks, logs, queues, start_keys, state, streams, tasks};
 
 pub(crate) fn delete(tables: &mut Tables, id: &str) -> Outcome {
     let Some(row) = tables.find(id) else {
@@ -22,11 +22,26 @@ pub(crate) fn delete(tables: &mut Tables, id: &str) -> Outcome {
     Outcome::Deleted
 }
 
-/// Removes all rows of an instance but its history and the chunks of its streams, which may be many and are left to be
-/// swept.
+/// Removes all rows of an instance but its history and the chunks and writers of its streams, which may be many and are
+/// left to be swept.
 fn remove(tables: &mut Tables, key: InstanceKey) {
-    tables.remove_instance(key);
+    remove_instance(tables, key);
     tables.deleted.insert(key, ());
+}
+
+/// Removes an instance with all its rows but its history and the chunks and writers of its streams.
+pub(crate) fn remove_instance(tables: &mut Tables, key: InstanceKey) {
+    tables.remove_messages(key);
+    tables.heartbeats.remove_range(of_instance(key));
+    tasks::remove_all(tables, key);
+    state::remove(tables, key);
+    asks::remove(tables, key);
+    streams::remove(tables, key);
+    queues::leave(tables, key.into());
+    start_keys::remove(tables, key);
+    logs::remove(tables, key);
+    tables.takeovers.remove(&key);
+    tables.remove_row(key);
 }
 
 /// Walks over the ended instances from the longest ended on, and no further than the walk may go.

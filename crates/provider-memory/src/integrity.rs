@@ -8,10 +8,9 @@ use perdure_provider::{
     StoredMessage,
 };
 
-use crate::queues::QueuePlaceRow;
-use crate::rows::{InstanceRow, TaskRow};
+use crate::rows::{InstanceRow, QueuePlaceRow, TaskRow};
 use crate::tables::{Tables, of_instance};
-use crate::{tasks, worker};
+use crate::tasks;
 
 pub(crate) fn step(tables: &Tables, request: CheckRequest) -> Checked {
     let mut checked = Checked::default();
@@ -47,7 +46,7 @@ fn sessions(tables: &Tables) -> impl Iterator<Item = Finding> {
     let unheld = tables
         .sessions
         .iter()
-        .filter(|(_, row)| !worker::is_registered(tables, &row.worker));
+        .filter(|(_, row)| !tables.is_registered(&row.worker));
     let unheld = unheld
         .map(|((_, name), _)| format!("session '{name}' of activities is bound to a worker that is not registered"));
     let routed = tables
@@ -101,10 +100,7 @@ fn instance(tables: &Tables, row: &InstanceRow, events: &mut u64) -> Vec<Finding
         execution: integer(row.execution.0),
         status: row.status.to_string(),
         owner: row.owner.as_ref().map(ToString::to_string),
-        owner_is_registered: row
-            .owner
-            .as_ref()
-            .is_some_and(|owner| worker::is_registered(tables, owner)),
+        owner_is_registered: row.owner.as_ref().is_some_and(|owner| tables.is_registered(owner)),
         next_event_id: integer(row.next_event_id.0),
         is_due: row.wake_at_ms.is_some(),
         unread: integer(row.unread),
@@ -135,7 +131,7 @@ fn instance(tables: &Tables, row: &InstanceRow, events: &mut u64) -> Vec<Finding
         examination.task(AttemptFacts {
             execution: integer(execution.0),
             scheduled: integer(event.0),
-            owner: owner.map(|owner| (&*owner.0, worker::is_registered(tables, owner))),
+            owner: owner.map(|owner| (&*owner.0, tables.is_registered(owner))),
         });
     }
     for ((_, execution, event), _) in tables.heartbeats.range(of_instance(row.key)) {

@@ -53,7 +53,6 @@ mod worker;
 mod write;
 
 pub use provider::MemoryProvider;
-pub use queues::QueuePlaceRow;
-pub use rows::{InstanceRow, Parent, SessionRow, TaskRow, WorkerRow};
+pub use rows::{InstanceRow, Parent, QueuePlaceRow, SessionRow, TaskRow, WorkerRow};
 pub use snapshot::{ExecutionRow, HeartbeatRow, MessageRow, Snapshot};
 pub use store::{BeforeAnswers, MemoryStore};

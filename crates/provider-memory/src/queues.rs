@@ -6,23 +6,8 @@ use perdure_provider::{
     QueueSettings, TaskName,
 };
 
-use crate::rows::InstanceRow;
+use crate::rows::{InstanceRow, QueuePlaceRow};
 use crate::tables::Tables;
-
-/// The place of an instance in a queue, until it has ended or is gone, or that of an attempt, as long as its task.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueuePlaceRow {
-    /// The queue and the key.
-    pub entry: QueueEntry,
-    /// The attempt. `None`: the place is that of an instance.
-    pub task: Option<TaskName>,
-    /// The state in the queue.
-    pub place: QueuePlace,
-    /// The round in which its key gets this slot.
-    pub turn: i64,
-    /// When it began to wait, or will, ms since 1970.
-    pub queued_at_ms: i64,
-}
 
 /// Sets the limits of a queue. The keys are looked at anew. Returns false if there are too many queues.
 pub(crate) fn set(tables: &mut Tables, name: &str, settings: &QueueSettings) -> bool {

@@ -1,8 +1,9 @@
-//! Rows, as the store keeps them and as a [`Snapshot`](crate::Snapshot) shows them.
+//! Rows and their keys, as the store keeps them and as a [`Snapshot`](crate::Snapshot) shows them.
 
-use perdure_engine::{EventId, ExecutionId, Payload};
+use perdure_engine::{Answer, EventId, ExecutionId, Payload};
 use perdure_provider::{
-    Candidate, EntryKey, Epoch, InstanceKey, Newest, ProbationStep, Status, Suspicion, TaskName, Worker, WorkerId,
+    Candidate, EntryKey, Epoch, InstanceKey, Newest, ProbationStep, QueueEntry, QueuePlace, Status, StreamChunk,
+    Suspicion, TaskName, Worker, WorkerId,
 };
 
 /// The current state of an instance.
@@ -189,4 +190,82 @@ pub struct WorkerRow {
     pub description: Option<String>,
     /// The newest version of each orchestration that the worker has.
     pub newest: Newest,
+}
+
+/// The place of an instance in a queue, until it has ended or is gone, or that of an attempt, as long as its task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuePlaceRow {
+    /// The queue and the key.
+    pub entry: QueueEntry,
+    /// The attempt. `None`: the place is that of an instance.
+    pub task: Option<TaskName>,
+    /// The state in the queue.
+    pub place: QueuePlace,
+    /// The round in which its key gets this slot.
+    pub turn: i64,
+    /// When it began to wait, or will, ms since 1970.
+    pub queued_at_ms: i64,
+}
+
+/// The queue and the name of a session.
+pub(crate) type SessionKey = (String, String);
+
+/// The name of a rule, a scope and a key.
+pub(crate) type StartKey = (&'static str, String, String);
+
+/// The instance that a key has.
+#[derive(Clone, Debug)]
+pub(crate) struct StartKeyRow {
+    pub(crate) instance: InstanceKey,
+    /// When the key got it, ms since 1970.
+    pub(crate) since_ms: i64,
+    /// Number of inputs, if it is the instance of a batch.
+    pub(crate) inputs: u32,
+}
+
+/// Key of a value: its instance and its name.
+pub(crate) type ValueKey = (InstanceKey, String);
+
+/// Key of an ask: its instance and its id.
+pub(crate) type AskKey = (InstanceKey, String);
+
+/// An ask.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AskRow {
+    /// The answer, with its number among the answers of the instance, from 1.
+    pub(crate) answer: Option<(u64, Answer)>,
+}
+
+/// Key of a stream: its instance and its name.
+pub(crate) type StreamKey = (InstanceKey, String);
+
+/// A stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StreamRow {
+    /// Index of the next entry.
+    pub(crate) next: u64,
+    pub(crate) is_closed: bool,
+}
+
+/// Key of a chunk: its instance, the name of its stream, and the index of its first entry.
+pub(crate) type ChunkKey = (InstanceKey, String, u64);
+
+/// A chunk.
+#[derive(Clone, Debug)]
+pub(crate) struct ChunkRow {
+    pub(crate) chunk: StreamChunk,
+    /// The time at which the chunk may be deleted, ms since 1970; `None`: never.
+    pub(crate) expires_at_ms: Option<i64>,
+}
+
+/// Key of an activity that writes to a stream: its instance, its execution, its schedule, and the name of the stream.
+pub(crate) type WriterKey = (InstanceKey, ExecutionId, EventId, String);
+
+/// An activity that writes to a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriterRow {
+    /// Index of its first entry.
+    pub(crate) first: u64,
+    /// Index of the first entry of its last run.
+    pub(crate) run: u64,
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
 use perdure_provider::{EntryKey, InstanceKey, Revoked, WorkerId};
 
-use crate::queues::QueuePlaceRow;
-use crate::rows::{InstanceRow, SessionRow, TaskRow, WorkerRow};
+use crate::rows::{InstanceRow, QueuePlaceRow, SessionRow, TaskRow, WorkerRow};
 use crate::tables::Tables;
 
 /// Everything that a store holds, each part in order of its key.

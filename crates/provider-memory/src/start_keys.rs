@@ -2,20 +2,8 @@
 
 use perdure_provider::{InstanceKey, KeyedStart};
 
+use crate::rows::{StartKey, StartKeyRow};
 use crate::tables::Tables;
-
-/// The name of a rule, a scope and a key.
-pub(crate) type StartKey = (&'static str, String, String);
-
-/// The instance that a key has.
-#[derive(Clone, Debug)]
-pub(crate) struct StartKeyRow {
-    pub(crate) instance: InstanceKey,
-    /// When the key got it, ms since 1970.
-    pub(crate) since_ms: i64,
-    /// Number of inputs, if it is the instance of a batch.
-    pub(crate) inputs: u32,
-}
 
 /// Returns the key of a start.
 pub(crate) fn of(keyed: &KeyedStart) -> StartKey {

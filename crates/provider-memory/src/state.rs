@@ -5,10 +5,8 @@ use std::ops::Range;
 use perdure_engine::{Bug, StateChange, is_planted};
 use perdure_provider::{InstanceKey, StateRequest, StateValue, StoredState};
 
+use crate::rows::ValueKey;
 use crate::tables::Tables;
-
-/// Key of a value: its instance and its name.
-pub(crate) type ValueKey = (InstanceKey, String);
 
 fn of_instance(key: InstanceKey) -> Range<ValueKey> {
     (key, String::new())..(InstanceKey(key.0 + 1), String::new())

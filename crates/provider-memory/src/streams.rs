@@ -8,42 +8,8 @@ use perdure_provider::{
     StreamReset, StreamState,
 };
 
-use crate::rows::InstanceRow;
+use crate::rows::{ChunkKey, ChunkRow, InstanceRow, StreamKey, StreamRow, WriterKey, WriterRow};
 use crate::tables::Tables;
-
-/// Key of a stream: its instance and its name.
-pub(crate) type StreamKey = (InstanceKey, String);
-
-/// Key of a chunk: its instance, the name of its stream, and the index of its first entry.
-pub(crate) type ChunkKey = (InstanceKey, String, u64);
-
-/// A stream.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StreamRow {
-    /// Index of the next entry.
-    pub(crate) next: u64,
-    pub(crate) is_closed: bool,
-}
-
-/// A chunk.
-#[derive(Clone, Debug)]
-pub(crate) struct ChunkRow {
-    pub(crate) chunk: StreamChunk,
-    /// The time at which the chunk may be deleted, ms since 1970; `None`: never.
-    pub(crate) expires_at_ms: Option<i64>,
-}
-
-/// Key of an activity that writes to a stream: its instance, its execution, its schedule, and the name of the stream.
-pub(crate) type WriterKey = (InstanceKey, ExecutionId, EventId, String);
-
-/// An activity that writes to a stream.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WriterRow {
-    /// Index of its first entry.
-    first: u64,
-    /// Index of the first entry of its last run.
-    run: u64,
-}
 
 /// The writer of an append.
 #[derive(Clone, Copy)]

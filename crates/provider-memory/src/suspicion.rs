@@ -10,7 +10,7 @@ use crate::{takeovers, tasks, worker};
 /// Does the same as [`worker::release`] for a worker that has died. The instances that it owned come under suspicion
 /// (P14).
 pub(crate) fn take_over(tables: &mut Tables, worker: &WorkerId, report: &str) -> TakenOver {
-    let was_registered = worker::is_registered(tables, worker);
+    let was_registered = tables.is_registered(worker);
     takeovers::note(tables, worker);
     let poison_pills = release_of_dead(tables, worker, report);
     worker::release(tables, worker);

@@ -10,14 +10,11 @@ use perdure_provider::{
     WorkerId,
 };
 
-use crate::activity_sessions::SessionKey;
-use crate::asks::{AskKey, AskRow};
 use crate::indexes::Indexes;
-use crate::queues::QueuePlaceRow;
-use crate::rows::{InstanceRow, KeptHeartbeat, SessionRow, TaskRow, WorkerRow};
-use crate::start_keys::{StartKey, StartKeyRow};
-use crate::state::ValueKey;
-use crate::streams::{ChunkKey, ChunkRow, StreamKey, StreamRow, WriterKey, WriterRow};
+use crate::rows::{
+    AskKey, AskRow, ChunkKey, ChunkRow, InstanceRow, KeptHeartbeat, QueuePlaceRow, SessionKey, SessionRow, StartKey,
+    StartKeyRow, StreamKey, StreamRow, TaskRow, ValueKey, WorkerRow, WriterKey, WriterRow,
+};
 use crate::table::{Journal, Table};
 
 /// Key of a row that belongs to an execution: an event of its history, or a row of the activity that this event
@@ -186,21 +183,17 @@ impl Tables {
         result
     }
 
-    /// Removes an instance with all its rows but its history and the chunks and writers of its streams.
-    pub(crate) fn remove_instance(&mut self, key: InstanceKey) {
-        self.remove_messages(key);
-        self.heartbeats.remove_range(of_instance(key));
-        crate::tasks::remove_all(self, key);
-        crate::state::remove(self, key);
-        crate::asks::remove(self, key);
-        crate::streams::remove(self, key);
-        crate::queues::leave(self, key.into());
-        crate::start_keys::remove(self, key);
-        crate::logs::remove(self, key);
-        self.takeovers.remove(&key);
+    /// Removes the row of an instance. Its other rows are left.
+    pub(crate) fn remove_row(&mut self, key: InstanceKey) {
         let row = self.instances.get(&key).expect("it was found in this transaction");
         self.indexes.follow(Some(row), None);
         self.instances.remove(&key);
+    }
+
+    // ---- workers ----
+
+    pub(crate) fn is_registered(&self, worker: &WorkerId) -> bool {
+        self.workers.contains(&worker.0)
     }
 
     // ---- queues ----

@@ -11,7 +11,7 @@ use perdure_provider::{
 use crate::admission::{self, Taker};
 use crate::rows::TaskRow;
 use crate::tables::{EventKey, Tables, of_instance};
-use crate::{activity_sessions, queues, worker};
+use crate::{activity_sessions, queues};
 
 /// Returns the key of a task's row.
 pub(crate) const fn place(task: &TaskName) -> EventKey {
@@ -22,7 +22,7 @@ pub(crate) const fn place(task: &TaskName) -> EventKey {
 pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTasks {
     let mut acquired = AcquiredTasks::default();
     // A worker that was removed meanwhile gets nothing: no other worker would ever return its tasks.
-    if !worker::is_registered(tables, &request.worker) {
+    if !tables.is_registered(&request.worker) {
         return acquired;
     }
     let late = take_late(tables, &request.worker);

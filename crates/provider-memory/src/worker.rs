@@ -88,10 +88,6 @@ pub(crate) fn live_orchestrations(tables: &Tables) -> Vec<Newest> {
     live.map(|(_, row)| row.newest.clone()).collect()
 }
 
-pub(crate) fn is_registered(tables: &Tables, worker: &WorkerId) -> bool {
-    tables.workers.contains(&worker.0)
-}
-
 /// Returns all workers, by id.
 pub(crate) fn all(tables: &Tables) -> Vec<Worker> {
     tables.workers.iter().map(|(_, row)| row.worker.clone()).collect()

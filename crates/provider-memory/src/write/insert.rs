@@ -9,7 +9,7 @@ use super::terminate;
 use crate::error::internal;
 use crate::rows::{InstanceRow, Parent};
 use crate::tables::{Tables, of_instance};
-use crate::{admission, history, queues, streams, worker};
+use crate::{admission, deletion, history, queues, streams};
 
 /// An instance that was inserted.
 pub(super) struct Inserted {
@@ -43,7 +43,7 @@ pub(super) fn insert(
     instance.check().map_err(internal)?;
     // A worker that is no longer registered must not own anything: no other worker would ever take its instances over.
     let claim = instance.claim.as_ref();
-    let owner = claim.filter(|worker| worker::is_registered(tables, worker)).cloned();
+    let owner = claim.filter(|worker| tables.is_registered(worker)).cloned();
     let queue = instance.queue.as_ref();
     if queue.is_some_and(|entry| !tables.queues.contains(&entry.queue)) {
         return Ok(Err(Outcome::NoQueue));
@@ -120,7 +120,7 @@ fn make_room(tables: &mut Tables, instance: &NewInstance, by: Option<InstanceKey
     } else {
         return None;
     };
-    tables.remove_instance(key);
+    deletion::remove_instance(tables, key);
     tables.history.remove_range(of_instance(key));
     streams::remove_entries(tables, key);
     Some(terminated)

@@ -8,7 +8,8 @@ use perdure_provider::{
 use super::{message, start};
 use crate::error::internal;
 use crate::queues;
-use crate::start_keys::{self, StartKey, StartKeyRow};
+use crate::rows::{StartKey, StartKeyRow};
+use crate::start_keys;
 use crate::tables::{Tables, of_execution};
 
 /// Decides what becomes of a start, and carries it out.

@@ -10,7 +10,7 @@ use super::{cross_instance, mailbox};
 use crate::error::internal;
 use crate::rows::{InstanceRow, Parent};
 use crate::tables::Tables;
-use crate::{asks, history, logs, state, status, streams, worker};
+use crate::{asks, history, logs, state, status, streams};
 
 /// Commits the turn of an instance in an epoch. Key and epoch are the turn's own, or those of the start that the turn
 /// is written with.
@@ -84,8 +84,7 @@ fn wake(tables: &mut Tables, turn: &TurnCommit) -> bool {
             && (row.execution, row.next_event_id) == (turn.execution, turn.next_event_id)
     };
     let is_known = turn.asked.as_ref().is_some_and(|ask| asks::has(tables, turn.key, ask));
-    let can_wake =
-        tables.instance(turn.key).is_some_and(is_asleep) && worker::is_registered(tables, &turn.worker) && !is_known;
+    let can_wake = tables.instance(turn.key).is_some_and(is_asleep) && tables.is_registered(&turn.worker) && !is_known;
     if can_wake {
         if let Some(ask) = &turn.asked {
             asks::insert(tables, turn.key, ask);
