@@ -62,7 +62,7 @@ describe('the crates', () => {
 });
 
 /** Crates in which more than two files still import each other in a circle. The list may only shrink. */
-const CRATES_WITH_CIRCLES = ['provider-postgres', 'provider-sqlite'];
+const CRATES_WITH_CIRCLES = ['provider-postgres'];
 
 describe('the files of each crate', () => {
   it('form no circle of more than two files', () => {

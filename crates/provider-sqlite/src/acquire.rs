@@ -16,11 +16,11 @@ use perdure_provider::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::admission::{self, FoundQueues};
+use crate::admission::{self, FoundQueues, earliest};
 use crate::error::Failure;
+use crate::registration;
 use crate::rows::{integer, number};
 use crate::session::Session;
-use crate::worker;
 use crate::{history, inbox, queues};
 
 /// A due instance, in the order in which instances are acquired.
@@ -177,7 +177,7 @@ pub(crate) fn claim(session: &mut Session<'_>, request: &Acquire, found: &Found)
         ..Acquired::default()
     };
     // A worker that was removed meanwhile gets nothing: no other worker would ever take its instances over.
-    if !worker::is_registered(session, &request.worker)? {
+    if !registration::is_registered(session, &request.worker)? {
         return Ok(acquired);
     }
     take_all(session, request, found, &mut acquired)?;
@@ -218,10 +218,6 @@ fn take_all(
     }
     acquired.next_wake_at_ms = found.next_wake_at_ms;
     Ok(())
-}
-
-pub(crate) fn earliest(so_far: &mut Option<i64>, wake_at_ms: i64) {
-    *so_far = Some(so_far.map_or(wake_at_ms, |earliest| earliest.min(wake_at_ms)));
 }
 
 /// A search for the due instances of some orchestrations.
@@ -308,7 +304,7 @@ fn settle(session: &Session<'_>, request: &Acquire, key: InstanceKey) -> Result<
         |row| row.get(0),
     )?;
     let Some(name) = name else { return Ok(false) };
-    let Settled { version, is_own } = request.settle(&name, &worker::live_orchestrations(session)?);
+    let Settled { version, is_own } = request.settle(&name, &registration::live_orchestrations(session)?);
     session.execute(
         "UPDATE instances SET version = ?2 WHERE key = ?1",
         params![key.0, version],

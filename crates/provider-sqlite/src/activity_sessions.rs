@@ -13,7 +13,7 @@ use rusqlite::params;
 use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
-use crate::tasks::{self, DueTask, Sort};
+use crate::tasks::due::{DueTask, Sort, any_of_route, sorts};
 
 /// The result of routing.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub(crate) struct Routed {
 /// Routes the due tasks whose routes are open and that the request may take or hand on.
 pub(crate) fn route(session: &Session<'_>, request: &TaskRequest) -> Result<Routed, Failure> {
     let mut routed = Routed::default();
-    if !tasks::any_of_route(session.connection(), ROUTE_OPEN)? {
+    if !any_of_route(session.connection(), ROUTE_OPEN)? {
         return Ok(routed);
     }
     unbind_idle(session, &request.worker)?;
@@ -44,7 +44,7 @@ pub(crate) fn route(session: &Session<'_>, request: &TaskRequest) -> Result<Rout
         return Ok(routed);
     }
     let mut due: Vec<DueTask> = Vec::new();
-    for (queue, name) in tasks::sorts(session, request, ROUTE_OPEN)? {
+    for (queue, name) in sorts(session, request, ROUTE_OPEN)? {
         due.extend(Sort::of(session, ROUTE_OPEN, &queue, &name)?.collect(session, ROUTED_SESSIONS_MAX)?);
     }
     due.sort_unstable();

@@ -13,7 +13,6 @@ use perdure_provider::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, Statement, ToSql, params};
 
-use crate::acquire::earliest;
 use crate::error::Failure;
 use crate::queues;
 use crate::rows::integer;
@@ -571,4 +570,8 @@ impl<A: Answer> Admission<'_, '_, A> {
         }
         Ok(())
     }
+}
+
+pub(crate) fn earliest(so_far: &mut Option<i64>, wake_at_ms: i64) {
+    *so_far = Some(so_far.map_or(wake_at_ms, |earliest| earliest.min(wake_at_ms)));
 }

@@ -10,7 +10,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use perdure_provider::{ProviderError, ProviderErrorKind as Kind};
 use rusqlite::config::DbConfig;
-use rusqlite::types::FromSql;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use crate::error::Failure;
@@ -18,6 +17,7 @@ use crate::options::{
     BUSY_FIRST_TRIES, BUSY_SLEEP, BUSY_SLEEP_FIRST, BUSY_TRIES_MAX, Durability, OPEN_SLEEP, OPEN_TRIES_MAX,
     READER_CACHE_KIB, SQLITE_VERSION_MIN, STATEMENTS_MAX, WAL_BYTES_KEPT, WAL_PAGES, WRITER_CACHE_KIB,
 };
+use crate::pragma::{read_pragma, set_and_check};
 use crate::{locks, schema};
 
 /// The number of times that a connection waits for a lock before it gives up. Only the connection's own thread changes
@@ -241,29 +241,6 @@ fn set_common(connection: &Connection, cache_kib: i64) -> Result<(), Failure> {
     set_and_check(connection, "cache_size", -cache_kib)?;
     // A damaged page is noticed when it is read, before any write builds on it.
     set_and_check(connection, "cell_size_check", 1)
-}
-
-/// Sets a pragma and reads it back, because SQLite ignores a setting that it does not know or cannot honour.
-fn set_and_check(connection: &Connection, pragma: &str, value: i64) -> Result<(), Failure> {
-    connection
-        .pragma_update(None, pragma, value)
-        .or_else(|error| match error {
-            // Some settings answer with their new value.
-            rusqlite::Error::ExecuteReturnedResults => Ok(()),
-            other => Err(other),
-        })?;
-    let found: i64 = read_pragma(connection, pragma)?;
-    if found == value {
-        Ok(())
-    } else {
-        Err(Failure::internal(format!(
-            "PRAGMA {pragma} was set to {value} and is {found}."
-        )))
-    }
-}
-
-pub(crate) fn read_pragma<T: FromSql>(connection: &Connection, pragma: &str) -> Result<T, Failure> {
-    Ok(connection.pragma_query_value(None, pragma, |row| row.get(0))?)
 }
 
 /// Tries an opening again while the file is locked. SQLite answers some locks at once where waiting could deadlock (the

@@ -6,8 +6,9 @@ use std::path::Path;
 use perdure_provider::Inspection;
 use rusqlite::Connection;
 
-use crate::connection::{log_of, read_pragma};
+use crate::connection::log_of;
 use crate::error::Failure;
+use crate::pragma::read_pragma;
 use crate::session::Session;
 use crate::{schema, worker};
 

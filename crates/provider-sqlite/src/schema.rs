@@ -3,8 +3,8 @@
 use perdure_provider::ProviderErrorKind as Kind;
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::connection::read_pragma;
 use crate::error::Failure;
+use crate::pragma::read_pragma;
 use crate::queues::next_turn_sql;
 
 /// `PRAGMA application_id` of every store: "Perd".

@@ -7,8 +7,8 @@ use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
 use crate::statement::named;
-use crate::takeovers;
 use crate::worker::{self, id};
+use crate::{registration, takeovers};
 
 /// The suspicion of an instance, at least of the step from which on it is tried alone. [`Suspicion`] tells the digits.
 macro_rules! isolated {
@@ -60,7 +60,7 @@ const STALLED: &str = release!(
 /// Does the same as [`worker::release`] for a worker that has died. The instances that it owned come under suspicion
 /// (P14).
 pub(crate) fn take_over(session: &mut Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
-    let was_registered = worker::is_registered(session, worker)?;
+    let was_registered = registration::is_registered(session, worker)?;
     takeovers::note(session, worker)?;
     let poison_pills = release_of_dead(session, worker, report)?;
     worker::release(session, worker)?;

@@ -10,6 +10,7 @@ use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
 use crate::tasks;
+use crate::tasks::due::task_name;
 
 impl Request for TaskRequest {
     fn worker(&self) -> &WorkerId {
@@ -95,6 +96,6 @@ fn of_entry(session: &Session<'_>, entry: EntryKey) -> Result<(TaskName, bool), 
     session.query_one(
         "SELECT instance_key, execution, event_id, attempt, session IS NOT NULL FROM tasks WHERE place_key = ?1",
         params![entry.0],
-        |row| Ok((tasks::task_name(row, 0)?, row.get(4)?)),
+        |row| Ok((task_name(row, 0)?, row.get(4)?)),
     )
 }

@@ -8,6 +8,8 @@ use crate::queues;
 use crate::rows::integer;
 use crate::session::Session;
 
+use super::due::task_name;
+
 /// Returns the time at which the first task of all that wait is late.
 pub(super) fn next(connection: &Connection) -> Result<Option<i64>, Failure> {
     let mut statement = connection.prepare_cached(
@@ -23,7 +25,7 @@ pub(super) fn take(session: &Session<'_>, worker: &WorkerId) -> Result<Vec<Task>
          FROM tasks INDEXED BY tasks_late WHERE owner IS NULL AND start_by IS NOT NULL AND start_by <= ?1
          ORDER BY start_by LIMIT ?2",
         params![session.now_ms(), integer(LATE_TASKS_MAX as u64)],
-        |row| Ok((super::task_name(row, 0)?, row.get(4)?)),
+        |row| Ok((task_name(row, 0)?, row.get(4)?)),
     )?;
     let mut tasks = Vec::new();
     for (task, place) in late {

@@ -10,10 +10,10 @@ use crate::admission::NewSlot;
 use crate::deletion;
 use crate::error::Failure;
 use crate::queues::{self, NewPlace};
+use crate::registration;
 use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::named;
-use crate::worker;
 
 /// An instance that was inserted.
 pub(super) struct Inserted {
@@ -114,7 +114,7 @@ fn claim_of<'i>(
 ) -> Result<(Option<&'i WorkerId>, Option<NewSlot<'i>>), Failure> {
     // A worker that is no longer registered must not own anything: no other worker would ever take its instances over.
     let worker = match &instance.claim {
-        Some(worker) if worker::is_registered(session, worker)? => worker,
+        Some(worker) if registration::is_registered(session, worker)? => worker,
         _ => return Ok((None, None)),
     };
     let Some(entry) = &instance.queue else {
