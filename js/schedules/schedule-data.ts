@@ -100,8 +100,8 @@ export interface ScheduleState {
 }
 
 /**
- * Returns the recent due times, the newest first. In the state, a run that was buffered stands at the time of its start,
- * and one that was backfilled at that of the call.
+ * Returns the recent due times, the newest first. In the state, a run that was buffered stands at the time of its
+ * start, and one that was backfilled at that of the call.
  */
 export function recentDues({ recent }: ScheduleState): DueRecord[] {
   return recent.toReversed().toSorted((one, other) => other.dueMs - one.dueMs);

@@ -6,69 +6,24 @@
 //! the due instances without waiting for each other. The transaction measures histories and reads none: they are read
 //! after it. Instances of queues come after the due ones: see [`admission`].
 
+pub(crate) mod parts;
+
 use std::borrow::Cow;
 
-use perdure_engine::{EventId, ExecutionId, MessageSeq};
-use perdure_provider::{
-    Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, MessagePage, OPEN_VERSION, Settled, Suspicion,
-};
+use perdure_provider::{Acquire, Acquired, AcquiredInstance, OPEN_VERSION, Settled};
 use tokio_postgres::Row;
 
-use crate::connection::{Connection, Query};
+use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::{integer, number, optional_text, text};
+use crate::query::Query;
+use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::{named, query};
 use crate::text::encode;
-use crate::{admission, worker};
+use crate::{admission, registration};
 
-/// The orchestrations that a worker can run. The planner must not know how many they are: a plan that is made for one
-/// execution, as behind a pooler, would cost so much with many of them that the server compiles it (`jit`) each time.
-macro_rules! registered {
-    () => {
-        "r AS (
-  SELECT DISTINCT name, version FROM unnest((SELECT $names::text[]), (SELECT $versions::text[])) AS o (name, version)
-)"
-    };
-}
-pub(crate) use registered;
-
-macro_rules! classes {
-    () => {
-        concat!(
-            "RECURSIVE ",
-            registered!(),
-            ", class AS (
-  SELECT r.name, r.version, (
-    SELECT priority FROM {schema}.instances i WHERE i.wake_at IS NOT NULL AND i.name = r.name AND i.version = r.version
-    ORDER BY priority DESC LIMIT 1) AS priority FROM r
-  UNION ALL
-  SELECT c.name, c.version, (
-    SELECT priority FROM {schema}.instances i
-    WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority < c.priority
-    ORDER BY priority DESC LIMIT 1) FROM class c WHERE c.priority IS NOT NULL
-)"
-        )
-    };
-}
-pub(crate) use classes;
-
-/// Measures the messages that are read with an instance. `$row` has its key and the number of its unread messages.
-macro_rules! messages_size {
-    ($row:literal) => {
-        concat!(
-            "CASE WHEN ",
-            $row,
-            ".unread > 0 THEN coalesce((SELECT sum(octet_length(payload)) FROM (
-            SELECT payload FROM {schema}.messages WHERE instance_key = ",
-            $row,
-            ".key ORDER BY seq LIMIT $page_rows) m), 0)
-            ELSE 0 END"
-        )
-    };
-}
-pub(crate) use messages_size;
+use parts::{Registered, classes, left_to_another, left_until, read_taken, taken_columns, work_of_queues};
 
 /// Measures the first page of an instance's history, and the messages and heartbeats that are read with it. `$row` has
 /// the key, the execution and the number of unread messages of the instance.
@@ -77,7 +32,7 @@ macro_rules! page_size {
         concat!(
             "SELECT (coalesce(sum(size), 0)
         + ",
-            crate::acquire::messages_size!($row),
+            crate::acquire::parts::messages_size!($row),
             "
         + coalesce((SELECT sum(octet_length(details)) FROM {schema}.heartbeats WHERE instance_key = ",
             $row,
@@ -98,24 +53,6 @@ macro_rules! page_size {
         )
     };
 }
-
-/// The condition of an instance that is due, and is left to the worker whose turn released it (P29).
-macro_rules! left_to_another {
-    () => {
-        "(i.wake_at > coalesce($now, {now}) - $left AND i.wake_at <= coalesce($now, {now})
-      AND i.released_by <> $owner AND i.released_by IN (SELECT id FROM {schema}.workers)) IS TRUE"
-    };
-}
-pub(crate) use left_to_another;
-
-/// The columns of an instance that was taken, as [`taken`] reads them, but the first and the size.
-macro_rules! taken_columns {
-    () => {
-        "i.key, i.id, i.name, i.version, i.parent_id, i.execution, i.epoch, i.next_event_id, i.turns, i.message_seq,
-  i.suspicion, i.tags"
-    };
-}
-pub(crate) use taken_columns;
 
 /// Takes due instances for a worker, which is locked against its removal. A worker that is no longer registered gets
 /// none.
@@ -148,49 +85,6 @@ RETURNING ranked.place, ranked.size, ",
     taken_columns!()
 );
 
-/// Selects the next time that has not come of a delayed entry of a queue, among those of the names and versions in the
-/// table `of_queues`; and whether such entries are in line, or held, or have a time that has come.
-macro_rules! work_of_queues {
-    ($which:literal) => {
-        concat!(
-            "(SELECT min((SELECT x.queued_at FROM {schema}.queue_places x
-    WHERE x.place = 3 AND x.name = o.name AND x.version = o.version",
-            $which,
-            " AND x.queued_at > coalesce($now, {now})
-    ORDER BY x.queued_at LIMIT 1)) FROM of_queues o),
-  (SELECT coalesce(bool_or(coalesce((SELECT true FROM {schema}.queue_places x
-      WHERE x.place = 0 AND x.name = o.name AND x.version = o.version",
-            $which,
-            " LIMIT 1),
-    (SELECT true FROM {schema}.queue_places x
-      WHERE x.place = 1 AND x.name = o.name AND x.version = o.version",
-            $which,
-            " LIMIT 1),
-    (SELECT true FROM {schema}.queue_places x
-      WHERE x.place = 3 AND x.name = o.name AND x.version = o.version",
-            $which,
-            " AND x.queued_at <= coalesce($now, {now})
-      LIMIT 1))), false) FROM of_queues o)"
-        )
-    };
-}
-pub(crate) use work_of_queues;
-
-/// Selects the time until which the first instance of a class that is left to another worker is left to it. The times
-/// are conditions of their own, so that the index is read from there on and not before.
-macro_rules! left_until {
-    () => {
-        concat!(
-            "(SELECT i.wake_at + $left FROM {schema}.instances i
-  WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
-    AND i.wake_at > coalesce($now, {now}) - $left AND i.wake_at <= coalesce($now, {now}) AND ",
-            crate::acquire::left_to_another!(),
-            " ORDER BY i.wake_at LIMIT 1)"
-        )
-    };
-}
-pub(crate) use left_until;
-
 /// Selects the time at which the next instance that is not taken is due; the time until which one is left to another
 /// worker; the next start time of an instance of a queue that has not come; and whether instances are in line, or held,
 /// or have a start time that has come. A worker that is not registered gets none.
@@ -215,28 +109,13 @@ SELECT coalesce($now, {now}), min((
 FROM class c WHERE c.priority IS NOT NULL AND EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)"
 );
 
-/// Registered names and versions as columns.
-pub(crate) struct Registered<'r> {
-    pub(crate) names: Vec<Cow<'r, str>>,
-    pub(crate) versions: Vec<Cow<'r, str>>,
-}
-
-impl<'r> Registered<'r> {
-    pub(crate) fn of(registered: &'r [(String, String)]) -> Self {
-        let (names, versions) = registered
-            .iter()
-            .map(|(name, version)| (encode(name), encode(version)))
-            .unzip();
-        Self { names, versions }
-    }
-
-    /// Returns the statement that finds the next work.
-    fn next<'p>(&'p self, now: P<'p>, owner: P<'p>, left: P<'p>) -> Query<'p> {
-        query!(
-            NEXT,
-            { now: now, owner: owner, left: left, names: P::Texts(&self.names), versions: P::Texts(&self.versions) }
-        )
-    }
+/// Returns the statement that finds the next work.
+fn next_of<'p>(registered: &'p Registered<'_>, now: P<'p>, owner: P<'p>, left: P<'p>) -> Query<'p> {
+    let (names, versions) = (P::Texts(&registered.names), P::Texts(&registered.versions));
+    query!(
+        NEXT,
+        { now: now, owner: owner, left: left, names: names, versions: versions }
+    )
 }
 
 /// The next work of a worker.
@@ -284,7 +163,7 @@ pub(crate) async fn answer_if_nothing_due(
     let registered = Registered::of(&request.registered);
     let now = P::MaybeInt(connection.from.clock_ms());
     let left = P::Int(integer(request.left_ms));
-    let next = registered.next(now, P::Text(&request.worker.0), left);
+    let next = next_of(&registered, now, P::Text(&request.worker.0), left);
     let row = connection.query_one(next.sql, &next.params).await?;
     let next = Next::of(&row)?;
     let is_due = request.limit.rows > 0 && next.due_at_ms.is_some_and(|at| at <= next.now_ms);
@@ -310,7 +189,7 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<
             versions: P::Texts(&registered.versions),
         }
     );
-    let next = registered.next(session.now(), owner, left);
+    let next = next_of(&registered, session.now(), owner, left);
     session.connection().prepare(&[&take, &next]).await?;
     let (rows, next) = tokio::try_join!(biased; session.run(Some(&take)), session.run(Some(&next)))?;
     let mut instances = read_taken(session, rows).await?;
@@ -333,33 +212,6 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<
     Ok(acquired)
 }
 
-/// Reads the rows of instances that were taken, in order. An instance whose row cannot be read is suspended.
-pub(crate) async fn read_taken(session: &Session<'_>, mut rows: Vec<Row>) -> Result<Vec<AcquiredInstance>, Failure> {
-    rows.sort_unstable_by_key(|row| row.get::<_, i64>(0));
-    let mut instances = Vec::with_capacity(rows.len());
-    for row in &rows {
-        match taken(row) {
-            Ok(instance) => instances.push(instance),
-            Err(failure) if failure.is_undecodable() => hold(session, InstanceKey(row.try_get(2)?), &failure).await?,
-            Err(failure) => return Err(failure),
-        }
-    }
-    Ok(instances)
-}
-
-/// Suspends an instance whose row cannot be read, with the reason, so that it does not keep all others from being
-/// acquired.
-async fn hold(session: &Session<'_>, key: InstanceKey, why: &Failure) -> Result<(), Failure> {
-    let report = format!("Rows of this instance in the store cannot be read: {why}");
-    named!(
-        session.query,
-        "UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, report = $report WHERE key = $key",
-        { key: P::Int(key.0), report: P::Text(&encode(&report)) }
-    )
-    .await?;
-    Ok(())
-}
-
 /// Stores the settled versions of instances whose version was open (P17). An instance that is not the worker's own is
 /// released in the same transaction.
 const SETTLE: &str = "UPDATE {schema}.instances i SET version = s.version, owner = CASE WHEN s.is_own THEN i.owner END,
@@ -375,7 +227,7 @@ async fn settle(
     if instances.iter().all(|instance| instance.version != OPEN_VERSION) {
         return Ok(());
     }
-    let live = worker::live_orchestrations(session).await?;
+    let live = registration::live_orchestrations(session).await?;
     let (mut keys, mut versions, mut own) = (Vec::new(), Vec::new(), Vec::new());
     instances.retain_mut(|instance| {
         if instance.version != OPEN_VERSION {
@@ -396,26 +248,4 @@ async fn settle(
     )
     .await?;
     Ok(())
-}
-
-fn taken(row: &Row) -> Result<AcquiredInstance, Failure> {
-    Ok(AcquiredInstance {
-        key: InstanceKey(row.try_get(2)?),
-        id: text(row, 3)?,
-        name: text(row, 4)?,
-        version: text(row, 5)?,
-        parent_id: optional_text(row, 6)?,
-        tags: optional_text(row, 13)?,
-        execution: ExecutionId(number(row, 7)?),
-        epoch: Epoch(number(row, 8)?),
-        next_event_id: EventId(number(row, 9)?),
-        fresh: number(row, 10)? == 0,
-        page_bytes: usize::try_from(number(row, 1)?).unwrap_or(usize::MAX),
-        history: Vec::new(),
-        messages: MessagePage::default(),
-        seen: MessageSeq(number(row, 11)?),
-        heartbeats: Vec::new(),
-        tasks: Vec::new(),
-        suspicion: Suspicion(u32::try_from(number(row, 12)?).unwrap_or(u32::MAX)),
-    })
 }

@@ -24,7 +24,7 @@ use crate::params::P;
 use crate::rows::{integer, number, text};
 use crate::session::Session;
 use crate::statement::{named, query};
-use crate::tasks::{any_sorts, named_sorts, texts};
+use crate::tasks::parts::{any_sorts, named_sorts, texts};
 use crate::text::encode;
 
 /// The most tasks of one session that one statement routes.

@@ -9,6 +9,7 @@
 mod attempts;
 mod entries;
 mod instances;
+mod line;
 mod new_slots;
 mod statements;
 mod steps;
@@ -22,19 +23,20 @@ use perdure_provider::{
 };
 use tokio_postgres::Row;
 
-use crate::acquire::Registered;
-use crate::connection::Query;
+use crate::acquire::parts::Registered;
 use crate::error::Failure;
 use crate::options::{DELAYED_MAX, QUEUE_BUSY_MS};
 use crate::params::P;
+use crate::query::Query;
 use crate::queues::{KeyRows, key_state, queue_state};
 use crate::rows::{index, number, text};
 use crate::session::Session;
 use crate::statement::{named, query};
-use crate::tasks::texts;
+use crate::tasks::parts::texts;
 use crate::text::encode;
 
-use entries::{Entries, InLine, LineRequest};
+use entries::Entries;
+use line::{InLine, LineRequest};
 pub(crate) use new_slots::{NewSlot, NewSlots, admit_new};
 use statements::{FORGET, KEYS, LEFT, LOCK, MOVE, PUT_QUEUE, SLOTS};
 use steps::{Places, Released, Taken};

@@ -30,7 +30,9 @@ use crate::options::{
 };
 use crate::params::P;
 use crate::pooler::{self, Capabilities};
-use crate::{drive, schema, tls, url};
+use crate::query::Query;
+use crate::schema::names::{NOW, check_name, fill_in, quoted};
+use crate::{drive, tls, url};
 
 /// Settings that make statements look up their rows one by one, by the index that they were written for. A plan is made
 /// once for a connection. The table may be empty then and have a million rows a minute later, so a plan that scans the
@@ -84,10 +86,10 @@ impl Connections {
             location,
             pooler: pooler_of_url,
         } = url::parse(target)?;
-        schema::check_name(&options.schema)?;
+        check_name(&options.schema)?;
         let tls = options.tls.as_ref().unwrap_or(&tls);
         let connector = tls::connector(tls, options.default_roots.as_deref(), &mut config)?;
-        let schema = schema::quoted(&options.schema);
+        let schema = quoted(&options.schema);
         let lineage = Arc::new(Lineage::new(schema.clone(), options.clock.clone()));
         let hosts = Arc::new(Hosts::new(
             config,
@@ -236,7 +238,7 @@ impl Connections {
         if let Some(text) = self.texts.read().get(&key) {
             return Arc::clone(text);
         }
-        let text: Arc<str> = schema::fill_in(&sql.replace("{now}", schema::NOW), &self.schema).into();
+        let text: Arc<str> = fill_in(&sql.replace("{now}", NOW), &self.schema).into();
         self.texts.write().insert(key, Arc::clone(&text));
         text
     }
@@ -495,10 +497,4 @@ impl Connection {
         let row = self.query(sql, params).await?.into_iter().next();
         row.ok_or_else(|| Failure::internal("a statement gave no row"))
     }
-}
-
-/// A statement with its parameters.
-pub(crate) struct Query<'a> {
-    pub(crate) sql: &'static str,
-    pub(crate) params: Vec<P<'a>>,
 }

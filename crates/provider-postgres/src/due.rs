@@ -4,7 +4,7 @@ use perdure_engine::EventId;
 use perdure_provider::{Due, DueInstance, DueRequest, Epoch, InstanceKey};
 use tokio_postgres::Row;
 
-use crate::acquire::{Registered, classes, left_to_another, left_until, registered, work_of_queues};
+use crate::acquire::parts::{Registered, classes, left_to_another, left_until, work_of_queues};
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::load::read_messages;

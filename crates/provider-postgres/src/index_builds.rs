@@ -12,7 +12,8 @@ use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::error::Failure;
-use crate::schema::{fill_in, stored_version};
+use crate::schema::names::fill_in;
+use crate::schema::stored_version;
 use crate::time::sleep;
 
 /// The beginning of an index statement in a migration, at the beginning of a line. The statement ends with the next

@@ -33,7 +33,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use crate::error::Failure;
-use crate::schema::{NOW, fill_in};
+use crate::schema::names::{NOW, fill_in};
 
 /// Selects the lineage (NULL while the store does not exist) and the size of the write-ahead log on disk.
 const LINEAGE: &str = "SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system())::text || ' '

@@ -6,11 +6,12 @@ use perdure_engine::{EventId, EventRecord, Message};
 use perdure_provider::{Load, LoadOne, Loaded, MessagePage, PageLimit};
 use tokio_postgres::Row;
 
-use crate::connection::{Connection, Query};
+use crate::connection::Connection;
 use crate::error::Failure;
 use crate::history::{self, page_of_events};
 use crate::inbox;
 use crate::params::P;
+use crate::query::Query;
 use crate::rows::{integer, message, number, text};
 use crate::statement::query;
 

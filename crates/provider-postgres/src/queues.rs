@@ -9,10 +9,11 @@ use perdure_provider::{
 };
 use tokio_postgres::Row;
 
-use crate::connection::{Connection, Query};
+use crate::connection::Connection;
 use crate::error::Failure;
 use crate::options::QUEUE_ROWS_MAX;
 use crate::params::P;
+use crate::query::Query;
 use crate::rows::{index, number, text};
 use crate::session::Session;
 use crate::statement::{columns, named, query};

@@ -1,5 +1,7 @@
 //! The schema of a store: its name, its version, and its migration to the newest version.
 
+pub(crate) mod names;
+
 use perdure_provider::ProviderErrorKind as Kind;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -9,6 +11,8 @@ use crate::change_notifier::channel;
 use crate::error::Failure;
 use crate::index_builds;
 use crate::queues::{enter_made, locked_queues};
+
+use names::fill_in;
 
 /// The version that the first migration makes. Development versions before the first release counted from 1, and their
 /// tables are of another shape.
@@ -22,12 +26,6 @@ const MIGRATIONS: &[&str] = &[concat!(
     include_str!("functions.sql")
 )];
 
-/// The server's clock at the beginning of the statement, in ms since 1970.
-pub(crate) const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
-
-/// Longest name that Postgres does not cut, in bytes.
-const NAME_MAX: usize = 63;
-
 /// Returns the version that the last of some migrations makes.
 const fn newest(migrations: &[&str]) -> u32 {
     FIRST_VERSION + migrations.len() as u32 - 1
@@ -36,37 +34,6 @@ const fn newest(migrations: &[&str]) -> u32 {
 /// Returns the migrations that a version lacks, 0 for an empty schema.
 fn missing<'m>(migrations: &'m [&'static str], version: u32) -> &'m [&'static str] {
     &migrations[(version + 1).saturating_sub(FIRST_VERSION) as usize..]
-}
-
-/// Refuses a name that Postgres would cut or that it reserves for itself.
-pub(crate) fn check_name(schema: &str) -> Result<(), Failure> {
-    let refuse = |what: &str| {
-        Err(Failure::Found(
-            Kind::CannotOpen,
-            format!("the name of its schema {what}"),
-        ))
-    };
-    if schema.is_empty() || schema.len() > NAME_MAX {
-        return refuse("must have 1 to 63 bytes");
-    }
-    if schema.contains('\0') {
-        return refuse("holds NUL");
-    }
-    if schema.starts_with("pg_") {
-        return refuse("begins with 'pg_', which Postgres keeps for itself");
-    }
-    Ok(())
-}
-
-/// Returns the name as it is written in statements.
-pub(crate) fn quoted(schema: &str) -> String {
-    format!("\"{}\"", schema.replace('"', "\"\""))
-}
-
-/// Fills the quoted schema into the placeholders of SQL.
-pub(crate) fn fill_in(sql: &str, schema: &str) -> String {
-    let keys = format!("'{}.instances_keys'", schema.replace('\'', "''"));
-    sql.replace("{keys}", &keys).replace("{schema}", schema)
 }
 
 /// Fills into the functions of a migration what they share with the code. After a release, a change of these parts

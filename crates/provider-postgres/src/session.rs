@@ -13,11 +13,12 @@ use std::sync::Arc;
 
 use tokio_postgres::Row;
 
-use crate::connection::{Connection, Connections, Query};
+use crate::connection::{Connection, Connections};
 use crate::error::Failure;
 use crate::marks::{self, Mark, was_committed};
 use crate::options::TRANSACTION_ATTEMPTS;
 use crate::params::P;
+use crate::query::Query;
 use crate::statement::named;
 
 /// The work that runs in a transaction.

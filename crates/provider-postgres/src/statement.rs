@@ -16,7 +16,7 @@ macro_rules! named {
 }
 pub(crate) use named;
 
-/// Returns a statement with its parameters, as a [`Query`](crate::connection::Query). Takes the same as [`named!`], and
+/// Returns a statement with its parameters, as a [`Query`](crate::query::Query). Takes the same as [`named!`], and
 /// then tables whose columns are the [`columns!`] of a type: `; t: Turns = &turns`.
 macro_rules! query {
     ($sql:expr, { $($name:ident: $value:expr),* $(,)? }
@@ -25,7 +25,7 @@ macro_rules! query {
         let mut params = Vec::new();
         params.extend([$($value,)* $($(P::$kind($values),)*)*]);
         $(params.extend($rows.params());)*
-        crate::connection::Query {
+        crate::query::Query {
             sql: crate::statement::sql_text!($sql; [$($name)*] $([$table $($column $kind)*])* $(; $typed $columns)*),
             params,
         }

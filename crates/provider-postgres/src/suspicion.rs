@@ -11,7 +11,7 @@ use crate::params::P;
 use crate::rows::{integer, number, text, worker as id};
 use crate::session::Session;
 use crate::statement::named;
-use crate::tasks::give_back;
+use crate::tasks::parts::give_back;
 use crate::text::encode;
 use crate::{takeovers, worker};
 

@@ -1,26 +1,28 @@
 //! Attempts of activities that wait in queues. Workers take them, and give them back.
 
 mod late;
+pub(crate) mod parts;
 
 use std::borrow::Cow;
 
-use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
-    ATTEMPT_VERSION, AcquiredTasks, InstanceKey, Outcome, Queues, ROUTE_ANY, ROUTE_OPEN, ReleaseTask, Task, TaskName,
-    TaskRequest, WorkerId,
+    ATTEMPT_VERSION, AcquiredTasks, Outcome, Queues, ROUTE_ANY, ROUTE_OPEN, ReleaseTask, TaskName, TaskRequest,
+    WorkerId,
 };
 use tokio_postgres::Row;
 
-use crate::acquire::work_of_queues;
+use crate::acquire::parts::work_of_queues;
 use crate::activity_sessions::{self, Routed};
 use crate::admission::{self, Outlook};
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::{integer, number, optional_text, text};
+use crate::rows::{integer, text};
 use crate::session::Session;
 use crate::statement::named;
 use crate::text::encode;
+
+use parts::{acquired, any_sorts, give_back, named_sorts, task_name, texts};
 
 /// The tasks that wait and are not another worker's.
 #[derive(Clone, Copy)]
@@ -122,147 +124,6 @@ pub(crate) async fn waiting(connection: &Connection, request: &TaskRequest) -> R
     })
 }
 
-/// The time at which an attempt is late that waits from a time on, or from its due time on (P28).
-macro_rules! start_by {
-    ($from:literal) => {
-        concat!("least(greatest(due_at, ", $from, ") + start_within, deadline)")
-    };
-}
-pub(crate) use start_by;
-
-/// Begins a statement that returns tasks `t` to their queues, where they wait anew (P28).
-macro_rules! give_back {
-    () => {
-        concat!(
-            "UPDATE {schema}.tasks t SET owner = NULL, start_by = ",
-            crate::tasks::start_by!("coalesce($now, {now})")
-        )
-    };
-}
-pub(crate) use give_back;
-
-/// The columns of a task `t` that is taken: an attempt that was taken late stays late (P28).
-macro_rules! note_late {
-    ($now:literal) => {
-        concat!(
-            "start_within = CASE WHEN t.start_by <= ",
-            $now,
-            " THEN 0 ELSE t.start_within END"
-        )
-    };
-}
-pub(crate) use note_late;
-
-/// The routes of the statement in which tasks wait. Most workers hold no session.
-macro_rules! routes {
-    () => {
-        "routes AS MATERIALIZED (
-  SELECT r.route FROM unnest($routes::text[]) AS r (route)
-  WHERE (SELECT true FROM {schema}.tasks t WHERE t.owner IS NULL AND t.route = r.route LIMIT 1)
-)"
-    };
-}
-pub(crate) use routes;
-
-/// The sorts of tasks that wait: the routes, queues and names of the table `activities`, with the priorities in use. So
-/// a worker finds what is due, and what is due next, among any number of tasks that are due later.
-macro_rules! by_priority {
-    () => {
-        ", sorts AS (
-  SELECT a.route, a.queue, a.name, (SELECT t.priority FROM {schema}.tasks t
-    WHERE t.owner IS NULL AND t.route = a.route AND t.queue = a.queue AND t.name = a.name
-    ORDER BY t.priority DESC LIMIT 1) AS priority FROM activities a
-  UNION ALL
-  SELECT s.route, s.queue, s.name, (SELECT t.priority FROM {schema}.tasks t
-    WHERE t.owner IS NULL AND t.route = s.route AND t.queue = s.queue AND t.name = s.name AND t.priority < s.priority
-    ORDER BY t.priority DESC LIMIT 1) FROM sorts s WHERE s.priority IS NOT NULL
-)"
-    };
-}
-pub(crate) use by_priority;
-
-/// The sorts of the tasks that a worker takes.
-macro_rules! named_sorts {
-    () => {
-        concat!(
-            crate::tasks::routes!(),
-            ", activities AS MATERIALIZED (
-  SELECT r.route, q.queue, n.name FROM routes r CROSS JOIN unnest($queues::text[]) AS q (queue)
-  CROSS JOIN unnest($names::text[]) AS n (name)
-)",
-            crate::tasks::by_priority!()
-        )
-    };
-}
-pub(crate) use named_sorts;
-
-/// The same of a worker that serves any queue: the activities of which tasks wait. One seek of the index finds each.
-macro_rules! any_sorts {
-    () => {
-        concat!(
-            crate::tasks::routes!(),
-            ", waiting AS (
-  SELECT r.route, f.queue, f.name FROM routes r CROSS JOIN LATERAL (
-    SELECT t.queue, t.name FROM {schema}.tasks t WHERE t.owner IS NULL AND t.route = r.route
-    ORDER BY t.queue, t.name LIMIT 1) f
-  UNION ALL
-  SELECT w.route, n.queue, n.name FROM waiting w CROSS JOIN LATERAL (
-    SELECT t.queue, t.name FROM {schema}.tasks t
-    WHERE t.owner IS NULL AND t.route = w.route AND (t.queue, t.name) > (w.queue, w.name)
-    ORDER BY t.queue, t.name LIMIT 1) n
-), activities AS MATERIALIZED (
-  SELECT route, queue, name FROM waiting WHERE name = ANY ($names::text[])
-)",
-            crate::tasks::by_priority!()
-        )
-    };
-}
-pub(crate) use any_sorts;
-
-/// Measures what is given to an attempt. `$row` has the key, the execution and the event.
-macro_rules! given_size {
-    ($row:literal) => {
-        concat!(
-            "SELECT (coalesce(
-      (SELECT coalesce(octet_length(h.payload), 0) + coalesce(octet_length(h.meta), 0) FROM {schema}.history h
-        WHERE h.instance_key = ",
-            $row,
-            ".instance_key AND h.execution = ",
-            $row,
-            ".execution AND h.event_id = ",
-            $row,
-            ".event_id), 0)
-      + coalesce((SELECT octet_length(b.details) FROM {schema}.heartbeats b
-        WHERE b.instance_key = ",
-            $row,
-            ".instance_key AND b.execution = ",
-            $row,
-            ".execution
-        AND b.event_id = ",
-            $row,
-            ".event_id), 0))::bigint AS size"
-        )
-    };
-}
-pub(crate) use given_size;
-
-/// Selects the tasks in the table `taken`, as [`acquired`] reads them.
-macro_rules! select_taken {
-    () => {
-        "SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name,
-h.payload, h.meta, t.deadline, b.details, s.meta, i.version, i.tags, t.start_by, t.is_late
-FROM taken t JOIN {schema}.instances i ON i.key = ANY (ARRAY[t.instance_key])
-  JOIN {schema}.history h ON h.instance_key = ANY (ARRAY[t.instance_key]) AND h.execution = t.execution
-    AND h.event_id = t.event_id
-  JOIN {schema}.history s ON s.instance_key = ANY (ARRAY[t.instance_key]) AND s.execution = t.execution
-    AND s.event_id = 1
-  LEFT JOIN {schema}.heartbeats b ON b.instance_key = ANY (ARRAY[t.instance_key]) AND b.execution = t.execution
-    AND b.event_id = t.event_id
-ORDER BY t.place"
-    };
-}
-pub(crate) use select_taken;
-
 /// Takes tasks for a worker, which is locked against its removal. A worker that is no longer registered gets none.
 macro_rules! take {
     ($sorts:expr) => {
@@ -283,12 +144,12 @@ macro_rules! take {
     SELECT r.*, sum(s.size) OVER (ORDER BY r.place) - s.size AS before FROM (
       SELECT *, row_number() OVER (ORDER BY priority DESC, due_at, instance_key, event_id) AS place FROM due) r
     CROSS JOIN LATERAL (",
-            crate::tasks::given_size!("r"),
+            crate::tasks::parts::given_size!("r"),
             ") s) m
   WHERE before < $bytes::bigint
 ), taken AS (
   UPDATE {schema}.tasks t SET owner = $owner, ",
-            crate::tasks::note_late!("coalesce($now, {now})"),
+            crate::tasks::parts::note_late!("coalesce($now, {now})"),
             " FROM ranked r
   WHERE t.instance_key = ANY (ARRAY[r.instance_key]) AND t.execution = r.execution AND t.event_id = r.event_id
   RETURNING r.place, t.instance_key, t.execution, t.event_id, t.attempt, t.name, t.deadline, t.queue, t.session,
@@ -296,7 +157,7 @@ macro_rules! take {
 ), used AS (",
             crate::activity_sessions::note_use!("taken"),
             ") ",
-            crate::tasks::select_taken!()
+            crate::tasks::parts::select_taken!()
         )
     };
 }
@@ -363,15 +224,6 @@ async fn acquire_due(session: &Session<'_>, request: &TaskRequest, waiting: Wait
         slots_wanted: outlook.slots_wanted,
         handed_on: routed.handed_on,
     })
-}
-
-/// Reads tasks that were taken. A task that cannot be read stays with the worker, which does not run it: it must not
-/// keep the others from being taken.
-pub(crate) fn acquired(rows: &[Row]) -> Result<Vec<Task>, Failure> {
-    rows.iter()
-        .map(task)
-        .filter(|task| !matches!(task, Err(failure) if failure.is_undecodable()))
-        .collect()
 }
 
 /// Takes the due tasks without a session, and those of the worker's sessions.
@@ -443,29 +295,6 @@ async fn next(session: &Session<'_>, request: &TaskRequest, routed: &Routed) -> 
     Ok([own, open, late].into_iter().flatten().min())
 }
 
-/// Returns names as texts of the store.
-pub(crate) fn texts(names: &[String]) -> Vec<Cow<'_, str>> {
-    names.iter().map(|name| encode(name)).collect()
-}
-
-fn task(row: &Row) -> Result<Task, Failure> {
-    Ok(Task {
-        task: task_name(row)?,
-        instance_id: text(row, 4)?,
-        orchestration: text(row, 5)?,
-        version: text(row, 12)?,
-        tags: optional_text(row, 13)?,
-        started: optional_text(row, 11)?,
-        name: text(row, 6)?,
-        input: optional_text(row, 7)?,
-        options: optional_text(row, 8)?,
-        deadline_ms: row.try_get(9)?,
-        start_by_ms: row.try_get(14)?,
-        is_late: row.try_get(15)?,
-        last_heartbeat: optional_text(row, 10)?,
-    })
-}
-
 /// Stores names of activities. Returns all names that were ever stored.
 pub(crate) async fn know(session: &Session<'_>, names: &[String]) -> Result<Vec<String>, Failure> {
     let names: Vec<Cow<'_, str>> = names.iter().map(|name| encode(name)).collect();
@@ -516,13 +345,4 @@ pub(crate) async fn release_one(
     )
     .await?;
     Ok(gone.map_or(Outcome::Fenced, |_| Outcome::Noted))
-}
-
-fn task_name(row: &Row) -> Result<TaskName, Failure> {
-    Ok(TaskName {
-        key: InstanceKey(row.try_get(0)?),
-        execution: ExecutionId(number(row, 1)?),
-        scheduled: EventId(number(row, 2)?),
-        attempt: u32::try_from(number(row, 3)?).map_err(|_| Failure::corrupt("the number of an attempt"))?,
-    })
 }

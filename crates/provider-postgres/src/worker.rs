@@ -9,7 +9,7 @@ use crate::params::P;
 use crate::rows::{integer, number, optional_text, text};
 use crate::session::Session;
 use crate::statement::named;
-use crate::tasks::give_back;
+use crate::tasks::parts::give_back;
 use crate::text::encode;
 use crate::{activity_sessions, revocation};
 
@@ -117,18 +117,6 @@ pub(crate) async fn announce_versions(
     )
     .await?;
     Ok(())
-}
-
-/// Returns the orchestrations of the workers whose leases hold.
-pub(crate) async fn live_orchestrations(session: &Session<'_>) -> Result<Vec<Newest>, Failure> {
-    let rows = session
-        .query(
-            "SELECT newest_versions FROM {schema}.workers WHERE lease_until > coalesce($1, {now})
-             AND newest_versions IS NOT NULL",
-            &[session.now()],
-        )
-        .await?;
-    rows.iter().map(|row| Ok(Newest::read(&text(row, 0)?))).collect()
 }
 
 /// Removes a worker. Its instances and tasks are due at once, for others (P7, P12).

@@ -27,8 +27,8 @@ pub struct TurnCommit {
     /// makes the instance due at once, so that a message that came in between is not slept through. `MessageSeq(0)`:
     /// the worker knows no message.
     pub seen: MessageSeq,
-    /// Schedules whose kept [heartbeats](crate::Heartbeat) are deleted with this turn: those of activities that are over
-    /// by it, and all of them if the turn ends the execution.
+    /// Schedules whose kept [heartbeats](crate::Heartbeat) are deleted with this turn: those of activities that are
+    /// over by it, and all of them if the turn ends the execution.
     pub heartbeats_over: Vec<EventId>,
     /// New custom status, if it changed.
     pub custom_status: Option<StatusChange>,

@@ -1,13 +1,13 @@
 //! The attempts of a pass: how they are read and taken (P27).
 
-use super::entries::LineRequest;
+use super::line::LineRequest;
 use super::statements::in_line;
 use super::steps::Taken;
-use crate::connection::Query;
 use crate::params::P;
+use crate::query::Query;
 use crate::rows::index;
 use crate::statement::query;
-use crate::tasks::{given_size, note_late, select_taken};
+use crate::tasks::parts::{given_size, note_late, select_taken};
 
 /// A task is locked when the walk along the line comes to its place. A join would leave the server the choice of a walk
 /// over all tasks that have places.

@@ -1,57 +1,17 @@
 //! The entries of queues that a request asks for: instances or attempts.
 
-use perdure_provider::{Acquire, AcquiredInstance, EntryKey, KeyState, PageLimit, Queues, Task, TaskRequest, Waiting};
+use perdure_provider::{Acquire, AcquiredInstance, PageLimit, Queues, Task, TaskRequest};
 use tokio_postgres::Row;
 
+use super::line::{InLine, LineRequest};
 use super::steps::Taken;
 use super::{attempts, instances};
-use crate::acquire::{Registered, read_taken};
-use crate::connection::Query;
+use crate::acquire::parts::read_taken;
 use crate::error::Failure;
 use crate::params::P;
-use crate::queues::key_state;
-use crate::rows::text;
+use crate::query::Query;
 use crate::session::Session;
-use crate::tasks;
-
-/// An entry in line, with the row of its key.
-pub(super) struct InLine {
-    pub(super) waiting: Waiting,
-    pub(super) name: String,
-    pub(super) version: String,
-    /// Bytes of the data to load.
-    pub(super) size: i64,
-    pub(super) key: Option<KeyState>,
-}
-
-impl InLine {
-    pub(super) fn of(row: &Row) -> Result<Self, Failure> {
-        let has_key = row.try_get::<_, Option<&str>>(8)?.is_some();
-        Ok(Self {
-            waiting: Waiting {
-                entry: EntryKey(row.try_get(0)?),
-                key: text(row, 1)?,
-                priority: row.try_get(2)?,
-                turn: row.try_get(3)?,
-                queued_at_ms: row.try_get(4)?,
-            },
-            name: text(row, 5)?,
-            version: text(row, 6)?,
-            size: row.try_get(7)?,
-            key: has_key.then(|| key_state(row, 8)).transpose()?,
-        })
-    }
-}
-
-/// A look at the first entries in line.
-pub(super) struct LineRequest<'a> {
-    pub(super) queue: &'a str,
-    pub(super) registered: &'a Registered<'a>,
-    /// Most entries.
-    pub(super) limit: usize,
-    /// Bytes of the data to load after which there are no more entries.
-    pub(super) bytes: usize,
-}
+use crate::tasks::parts::acquired;
 
 /// A request, and what was acquired for it so far.
 pub(super) enum Entries<'a> {
@@ -125,7 +85,7 @@ impl Entries<'_> {
     pub(super) async fn add(&mut self, session: &Session<'_>, rows: Vec<Row>) -> Result<(), Failure> {
         match self {
             Self::Instances(_, all) => all.extend(read_taken(session, rows).await?),
-            Self::Attempts(_, all) => all.extend(tasks::acquired(&rows)?),
+            Self::Attempts(_, all) => all.extend(acquired(&rows)?),
         }
         Ok(())
     }

@@ -4,18 +4,18 @@ use std::borrow::Cow;
 
 use perdure_provider::{Acquire, OPEN_VERSION, PageLimit, Settled};
 
-use super::entries::{InLine, LineRequest};
+use super::line::{InLine, LineRequest};
 use super::statements::in_line;
 use super::steps::Taken;
-use crate::acquire::{messages_size, taken_columns};
-use crate::connection::Query;
+use crate::acquire::parts::{messages_size, taken_columns};
 use crate::error::Failure;
 use crate::params::P;
+use crate::query::Query;
+use crate::registration;
 use crate::rows::index;
 use crate::session::Session;
 use crate::statement::{named, query};
 use crate::text::encode;
-use crate::worker;
 
 /// No turn of an instance in line has been written, so its start is its only event.
 const LINE: &str = in_line!(
@@ -70,7 +70,7 @@ pub(super) async fn settle(session: &Session<'_>, request: &Acquire, line: &mut 
     if line.iter().all(|one| one.version != OPEN_VERSION) {
         return Ok(true);
     }
-    let live = worker::live_orchestrations(session).await?;
+    let live = registration::live_orchestrations(session).await?;
     let (mut keys, mut versions, mut all_own) = (Vec::new(), Vec::new(), true);
     for one in line.iter_mut().filter(|one| one.version == OPEN_VERSION) {
         let Settled { version, is_own } = request.settle(&one.name, &live);

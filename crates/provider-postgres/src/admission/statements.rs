@@ -1,6 +1,6 @@
 //! The statements of a pass that are the same for instances and attempts.
 
-use crate::acquire::registered;
+use crate::acquire::parts::registered;
 use crate::queues::in_queue;
 
 /// Walks over the queues in which entries of the names and versions in the table `r` have a place.
@@ -117,7 +117,7 @@ macro_rules! in_line {
     ($columns:literal, $join:literal, $condition:literal, $lock:literal, $size:expr) => {
         concat!(
             "WITH ",
-            crate::acquire::registered!(),
+            crate::acquire::parts::registered!(),
             ", line AS MATERIALIZED (
   SELECT l.* FROM r CROSS JOIN LATERAL (
     SELECT x.key, x.queue, x.queue_key, x.priority, x.turn, x.queued_at, ",

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use perdure_provider::{EntryKey, QueuePlace, Step};
 
-use crate::connection::Query;
 use crate::params::P;
+use crate::query::Query;
 use crate::rows::index;
 use crate::statement::query;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::names::quoted;
 use super::*;
 
 /// A migration with a column and two indexes.

@@ -8,7 +8,7 @@ use crate::queues::leave;
 use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::named;
-use crate::tasks::{acquired, select_taken};
+use crate::tasks::parts::{acquired, select_taken};
 
 /// Takes late tasks, which leave their sessions and the line. The rows of the tasks are locked before those of their
 /// places.

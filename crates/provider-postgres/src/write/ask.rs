@@ -2,8 +2,9 @@
 
 use perdure_provider::{AskName, AskState, Outcome};
 
-use super::mailbox::{Outgoing, Sent};
+use super::mailbox::Sent;
 use super::message;
+use super::outgoing::Outgoing;
 use crate::asks;
 use crate::error::Failure;
 use crate::session::Session;

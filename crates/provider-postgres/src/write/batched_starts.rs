@@ -4,7 +4,8 @@
 use perdure_provider::{KeyHolder, KeyedStart, KeyedStep, NewMessage, Outcome, StartTime, Status, Write};
 
 use super::keyed_start::Row;
-use super::mailbox::{Messages, Outgoing};
+use super::mailbox::Messages;
+use super::outgoing::Outgoing;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::integer;

@@ -9,7 +9,8 @@ use perdure_provider::{
 
 use super::found::{Origin, Parent};
 use super::insert::{self, Starts};
-use super::mailbox::{CancelAtOnce, Messages, Outgoing, Sent, add_receiver};
+use super::mailbox::{CancelAtOnce, Messages, Sent, add_receiver};
+use super::outgoing::Outgoing;
 use super::{cancel, offer};
 use crate::admission::NewSlots;
 use crate::error::Failure;

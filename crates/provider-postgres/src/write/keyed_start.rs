@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use perdure_provider::{InstanceKey, KeyHolder, KeyedStart, KeyedStep, NewInstance, NewMessage, Outcome, Write};
 
 use super::layers::Layer;
-use super::mailbox::{Messages, Outgoing};
+use super::mailbox::Messages;
+use super::outgoing::Outgoing;
 use super::{message, start};
 use crate::error::Failure;
 use crate::params::P;

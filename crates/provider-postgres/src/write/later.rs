@@ -7,10 +7,10 @@ use perdure_provider::{InstanceKey, NewInstance, StartTime};
 
 use super::events::Events;
 use super::found::Parent;
-use crate::connection::Query;
 use crate::error::Failure;
 use crate::options::DELAY_MAX;
 use crate::params::P;
+use crate::query::Query;
 use crate::queues::{enter_made, locked_queues};
 use crate::rows::integer;
 use crate::session::Session;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use perdure_provider::{Ask, InstanceKey, NewInstance, OnConflict, StartWithMessage, TurnCommit, Write};
 
-use super::mailbox::Outgoing;
+use super::outgoing::Outgoing;
 
 /// Writes with their places in the batch. In a layer, turns come first, then starts, messages and the others.
 #[derive(Default)]

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use perdure_provider::{AfterTurn, OnConflict, Write};
 
 use super::layers::Layer;
-use crate::connection::Query;
 use crate::params::P;
+use crate::query::Query;
 use crate::statement::query;
 use crate::text::encode;
 

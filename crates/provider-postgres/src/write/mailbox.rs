@@ -7,16 +7,15 @@
 use std::borrow::Cow;
 
 use perdure_engine::{MessageBody, MessageSeq, Payload};
-use perdure_provider::{
-    InstanceKey, NewMessage, Outcome, Receivers, StartWithMessage, Status, StoredMessage, WorkerId,
-};
+use perdure_provider::{InstanceKey, NewMessage, Outcome, Receivers, Status, StoredMessage, WorkerId};
 use tokio_postgres::Row;
 
 use super::found::Parent;
 use super::lock::Lock;
-use crate::connection::Query;
+use super::outgoing::Outgoing;
 use crate::error::Failure;
 use crate::params::P;
+use crate::query::Query;
 use crate::rows::{index, integer, number, optional_number, status, worker};
 use crate::session::Session;
 use crate::statement::{columns, query};
@@ -48,29 +47,6 @@ const SEND: &str = "WITH numbered AS MATERIALIZED (
   FROM (SELECT key, count(*) AS count FROM numbered WHERE accepted GROUP BY key) c WHERE i.key = ANY (ARRAY[c.key])
 )
 SELECT n, key, status, owner, CASE WHEN accepted THEN seq END, cannot_run FROM numbered";
-
-/// A message to send.
-#[derive(Clone, Copy)]
-pub(super) struct Outgoing<'w> {
-    pub(super) message: &'w NewMessage,
-    /// Id of the ask, if the message is one. It is refused if the receiver has an ask of that id.
-    pub(super) ask: Option<&'w str>,
-}
-
-impl<'w> Outgoing<'w> {
-    /// Returns a message that is no ask.
-    pub(super) const fn of(message: &'w NewMessage) -> Self {
-        Self { message, ask: None }
-    }
-
-    /// Returns a message that starts its receiver.
-    pub(super) fn starting(both: &'w StartWithMessage) -> Self {
-        Self {
-            message: &both.message,
-            ask: both.ask.as_deref(),
-        }
-    }
-}
 
 /// Messages as columns.
 #[derive(Default)]

@@ -24,6 +24,7 @@ mod mailbox;
 mod message;
 mod next_state;
 mod offer;
+mod outgoing;
 mod probation;
 mod release;
 mod resume;
@@ -37,8 +38,8 @@ mod turn;
 
 use perdure_provider::{Outcome, Write};
 
-use crate::connection::Query;
 use crate::error::Failure;
+use crate::query::Query;
 use crate::session::Session;
 use crate::{admission, deletion, tasks};
 

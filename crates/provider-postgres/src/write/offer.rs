@@ -12,7 +12,7 @@ use crate::queues::{enter, leave, locked_queues};
 use crate::rows::{index, integer, number, worker};
 use crate::session::Session;
 use crate::statement::{columns, named, query};
-use crate::tasks::start_by;
+use crate::tasks::parts::start_by;
 use crate::text::encode;
 
 /// The time from which an attempt waits for a worker.

@@ -2,7 +2,8 @@
 
 use perdure_provider::{Outcome, StartWithMessage};
 
-use super::mailbox::{Messages, Outgoing};
+use super::mailbox::Messages;
+use super::outgoing::Outgoing;
 use super::{ask, start};
 use crate::error::Failure;
 use crate::session::Session;

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use perdure_provider::{Outcome, TurnCommit, Write};
 
 use super::plain_turn::only_holds;
-use crate::connection::{Connection, Query};
+use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
+use crate::query::Query;
 use crate::write::turn::{self, Turns};
 
 /// Returns the turns of a batch if it holds nothing but such turns, one for each instance.
