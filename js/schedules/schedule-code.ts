@@ -92,7 +92,7 @@ function look(spec: ScheduleSpec, id: string, cursorMs: number, nowMs: number): 
 }
 
 /** True if two schedules have the same options, whether or not they are declared by workers of one name. */
-function isSame({ declaredBy: _, ...one }: ScheduleSpec, { declaredBy: __, ...other }: ScheduleSpec): boolean {
+function hasSameOptions({ declaredBy: _, ...one }: ScheduleSpec, { declaredBy: __, ...other }: ScheduleSpec): boolean {
   return isDeepStrictEqual(one, other);
 }
 
@@ -197,7 +197,7 @@ class Schedule {
       spec,
       ...(paused === undefined || isRemoved ? {} : { paused }),
       // With other times or bounds, due times count from now on. Otherwise the schedule keeps its place.
-      cursorMs: before !== undefined && isSame(before.spec, spec) ? before.cursorMs : this.#ctx.now(),
+      cursorMs: before !== undefined && hasSameOptions(before.spec, spec) ? before.cursorMs : this.#ctx.now(),
       nextMs: before?.nextMs ?? null,
     });
   }
