@@ -1,10 +1,11 @@
 // One schedule: its options, its next due times, its recent ones with what became of each, and the actions on it.
 
-import type { ComponentChildren, JSX } from 'preact';
+import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 
 import type { DueRow, ScheduleAnswer, ScheduleDetails } from '../schedule-answers.ts';
 import { useAnswer } from './api.ts';
+import { Fact } from './fact.tsx';
 import { ago, count, countdown, duration, time } from './format.ts';
 import { useNow } from './now.ts';
 import { useRefresh } from './pager.tsx';
@@ -101,15 +102,6 @@ function Actions({ schedule, done, onDone }: ActionsProps): JSX.Element | null {
           }}
         />
       )}
-    </div>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ComponentChildren }): JSX.Element {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
     </div>
   );
 }

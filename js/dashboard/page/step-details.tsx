@@ -1,9 +1,10 @@
 // The details of a step, in place: its facts, its input, its output or error, and its failed attempts.
 
-import type { ComponentChildren, JSX } from 'preact';
+import type { JSX } from 'preact';
 
 import type { EventRow } from '../answers.ts';
 import type { Step } from '../steps.ts';
+import { Fact } from './fact.tsx';
 import { duration, time } from './format.ts';
 import { linkTo, queryOf } from './route.ts';
 import type { TimelineContext } from './timeline-view.ts';
@@ -104,15 +105,6 @@ function Facts({
         )}
       </Fact>
     </dl>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ComponentChildren }): JSX.Element {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 
