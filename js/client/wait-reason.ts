@@ -87,17 +87,18 @@ function waitsText({ activities, children, messages, timers }: InstanceDescripti
 
 function activityText({ name, state, attempt, lastError, retryAt, queue, place, worker }: OpenActivity): string {
   const facts: string[] = [];
-  if (state === 'queued' && queue === undefined) facts.push('no worker has it');
-  else if (state === 'queued' && queue !== undefined)
-    facts.push(
-      place === undefined || place.state === 'running'
-        ? `no worker takes it from queue '${queue}'`
-        : lineReason(queue, place),
-    );
+  if (state === 'queued') facts.push(queuedReason(queue, place));
   else if (queue !== undefined && worker?.name !== undefined) facts.push(`on worker '${worker.name}'`);
   if (attempt > 1) facts.push(`attempt ${attempt}${state === 'retrying' ? ` at ${retryAt?.toISOString()}` : ''}`);
   if (lastError !== undefined) facts.push(`last error: ${lastError.message}`);
   return `activity '${name}'${facts.length === 0 ? '' : ` (${facts.join('; ')})`}`;
+}
+
+/** Returns the reason for which no worker has an attempt. */
+function queuedReason(queue: string | undefined, place: QueuePlace | undefined): string {
+  if (queue === undefined) return 'no worker has it';
+  if (place === undefined || place.state === 'running') return `no worker takes it from queue '${queue}'`;
+  return lineReason(queue, place);
 }
 
 function cut(message: string): string {
