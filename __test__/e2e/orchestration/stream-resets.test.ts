@@ -1,26 +1,12 @@
 // The markers of streams: what a later run of an activity replaces, also if entries were deleted before.
 
-import {
-  defineActivity,
-  defineOrchestration,
-  type OrchestrationDefinition,
-  type StreamEntry,
-  type StreamReset,
-} from 'perdure';
+import { defineActivity, defineOrchestration, type OrchestrationDefinition } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { type Deferred, deferred } from '../../support/async.ts';
 import { STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
-
-type Item = StreamEntry<string> | StreamReset;
-
-/** The items as `index value`, or `index reset from`. */
-async function told(items: AsyncIterable<Item>): Promise<string[]> {
-  const all: string[] = [];
-  for await (const item of items) all.push(`${item.index} ${item.reset ? `reset ${item.from}` : item.value}`);
-  return all;
-}
+import { all, type Item, told } from '../../support/stream-items.ts';
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
@@ -54,12 +40,12 @@ describe.each(STORES)('on $name', (kind) => {
     while (last?.index !== 3) last = (await reader.next()).value as Item;
     gates.a?.resolve();
     await result;
-    const left = ['6 reset 0', '6 a2.2', '7 a2.3'];
-    expect(await told(reader)).toEqual(left);
-    expect(await told(store.client.readStream<string>(id, 's'))).toEqual(left);
+    const left = ['6 reset 0', '6 "a2.2"', '7 "a2.3"'];
+    expect(told(await all(reader))).toEqual(left);
+    expect(told(await all(store.client.readStream<string>(id, 's')))).toEqual(left);
     // Readers from the beginning of the run on get the marker, and later ones need none.
-    expect(await told(store.client.readStream<string>(id, 's', { from: 4 }))).toEqual(left);
-    expect(await told(store.client.readStream<string>(id, 's', { from: 5 }))).toEqual(left.slice(1));
+    expect(told(await all(store.client.readStream<string>(id, 's', { from: 4 })))).toEqual(left);
+    expect(told(await all(store.client.readStream<string>(id, 's', { from: 5 })))).toEqual(left.slice(1));
   });
 
   it('each run has one marker, if first entries of several runs were deleted', async () => {
@@ -81,7 +67,7 @@ describe.each(STORES)('on $name', (kind) => {
     gates.b?.resolve();
     await result;
     const [a, b] = ['a1.0', 'b1.0'].map((entry) => firsts.get(entry));
-    expect(await told(reader)).toEqual([`5 reset ${a}`, '5 a2.1', `6 reset ${b}`, '6 b2.0', '7 b2.1']);
+    expect(told(await all(reader))).toEqual([`5 reset ${a}`, '5 "a2.1"', `6 reset ${b}`, '6 "b2.0"', '7 "b2.1"']);
   });
 
   async function startOf(definition: OrchestrationDefinition<any>): Promise<{ id: string; result: Promise<unknown> }> {

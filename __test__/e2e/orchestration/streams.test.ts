@@ -23,23 +23,9 @@ import { describe, expect, it } from 'vitest';
 import { Counter, deferred, rejection } from '../../support/async.ts';
 import { SHARED_STORES, STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
+import { all, type Item, told } from '../../support/stream-items.ts';
 
 const retry = { initialInterval: 1, jitter: 0, maxAttempts: 3 };
-
-type Item = StreamEntry<any> | StreamReset;
-
-async function all(items: AsyncIterable<Item>): Promise<Item[]> {
-  const read: Item[] = [];
-  for await (const item of items) read.push(item);
-  return read;
-}
-
-/** The items as `index value`, or `index reset from`. */
-function told(items: readonly Item[]): string[] {
-  return items.map((item) =>
-    item.reset ? `${item.index} reset ${item.from}` : `${item.index} ${JSON.stringify(item.value)}`,
-  );
-}
 
 /** Returns the values that a reader is left with who drops what a reset says. */
 function kept(items: readonly Item[]): unknown[] {
