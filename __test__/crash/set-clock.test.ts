@@ -64,7 +64,7 @@ describe.skipIf(noWallClock !== undefined).each(SHARED_STORES)(`on $name${skippe
     clock.set(-SET_MS);
     await isBehind(workers[0]);
     await more(3);
-    // It is set while no worker is there.
+    // The clock is set back while no worker runs.
     await Promise.all(workers.map((worker) => worker.kill()));
     clock.set(-2 * SET_MS);
     workers[0] = await start(2);

@@ -1,4 +1,4 @@
-//! Writes that take an instance from its worker, whatever it does.
+//! Writes that take an instance from its worker: a release, a termination and a suspension.
 
 use perdure_engine::Payload;
 

@@ -11,10 +11,10 @@ pub(crate) struct Terms {
     pub(crate) start: StartKind,
 }
 
-/// How the start of a program depends on those before it.
+/// The kinds of starts: some depend on the starts before them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StartKind {
-    /// It does not.
+    /// The start depends on no other one.
     #[default]
     Plain,
     /// At most one instance of all such programs runs at once.
